@@ -1,0 +1,1 @@
+"""Models of every configuration file: the one source of their schema and defaults."""

@@ -1,0 +1,1 @@
+"""From raw public bytes to canonical frames (panels)."""

@@ -1,0 +1,1 @@
+"""From trained weights to metric rows."""

@@ -1,0 +1,1 @@
+"""The engine: stacked clients, steps, phases, exchange, ledger, state, randomness."""

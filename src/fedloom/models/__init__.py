@@ -1,0 +1,1 @@
+"""What one client computes: ordinary modules, no federation in them."""

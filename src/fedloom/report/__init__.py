@@ -1,0 +1,1 @@
+"""From metric rows to tables, figures and the page."""
