@@ -1,0 +1,165 @@
+"""The panel: one table of readings a dataset, with its nodes, graph, covariates and, where generated, its truth.
+
+A panel is a folder of four parquet files, a fifth with the truth, and ``report.json``. The schema is checked when a
+panel is written and again when it is read, so that any stage around it can be replaced. This module imports only
+pandas and pyarrow: training code reads panels too.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedloom.artifacts import atomic, write_text
+from fedloom.errors import InputError
+
+TABLES = ("values", "nodes", "edges", "features", "truth")
+REPORT_KEYS = (
+    "dataset",
+    "part",
+    "unit",
+    "interval_minutes",
+    "missing_literal",
+    "rows",
+    "nodes",
+    "missing_share",
+    "repairs",
+)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Readings of N nodes at T stamps.
+
+    values: index ``timestamp`` (naive local time, strictly increasing), one float32 column a node, in the dataset's
+        unit; a missing reading is NaN (null on disk), never zero.
+    nodes: index ``id`` in the order of the columns of ``values``; ``lat`` and ``lon`` in degrees (NaN if unknown) and
+        static features.
+    edges: ``src``, ``dst`` (node ids) and ``weight`` (float32, positive): influence runs from src to dst.
+    features: covariates by stamp. A column ``name`` is seen by every node, a column ``name/{node}`` by that node alone.
+    truth: generated data only: ``regime/{node}`` (int) and ``signal/{node}`` (the value before noise, float32).
+    report: what the data are and which repairs were made; the keys are ``REPORT_KEYS``.
+    """
+
+    values: pd.DataFrame
+    nodes: pd.DataFrame
+    edges: pd.DataFrame
+    features: pd.DataFrame = field(default_factory=pd.DataFrame)
+    truth: pd.DataFrame = field(default_factory=pd.DataFrame)
+    report: dict[str, Any] = field(default_factory=dict)
+
+
+def no_edges() -> pd.DataFrame:
+    """Return the edge table of a panel without a graph."""
+    return edge_table([], [], np.empty(0))
+
+
+def edge_table(src: Any, dst: Any, weight: Any) -> pd.DataFrame:
+    """Return an edge table from three sequences of one length: node ids, node ids, weights."""
+    return pd.DataFrame(
+        {
+            "src": pd.Series(list(src), dtype="str"),
+            "dst": pd.Series(list(dst), dtype="str"),
+            "weight": np.asarray(weight, dtype=np.float32),
+        }
+    )
+
+
+def write_panel(panel: Panel, folder: Path) -> None:
+    """Check ``panel`` and write it to ``folder``; ``report.json`` comes last, so its presence means a whole panel.
+
+    Raises InputError for a panel that breaks the schema.
+    """
+    panel = _with_empty_tables(panel)
+    _check(panel, "panel")
+    for name in TABLES:
+        with atomic(folder / f"{name}.parquet") as temporary:
+            getattr(panel, name).to_parquet(temporary, compression="zstd")
+    write_text(folder / "report.json", json.dumps(panel.report, indent=2, sort_keys=True) + "\n")
+
+
+def read_panel(folder: Path) -> Panel:
+    """Read the panel in ``folder`` and check it. Raises InputError for a missing file or one that breaks the schema."""
+    tables = {name: _read_table(folder / f"{name}.parquet") for name in TABLES}
+    panel = Panel(**tables, report=read_report(folder))
+    _check(panel, str(folder))
+    return panel
+
+
+def read_report(folder: Path) -> dict[str, Any]:
+    """Read what the panel in ``folder`` says of itself (unit, interval, part, repairs)."""
+    path = folder / "report.json"
+    if not path.is_file():
+        raise InputError(f"{path}: expected a panel's report, found no such file")
+    try:
+        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}: expected JSON, found {error.msg} at line {error.lineno}") from error
+    return report
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    if not path.is_file():
+        raise InputError(f"{path}: expected a parquet table of a panel, found no such file")
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: expected a parquet table, found {str(error).splitlines()[0]}") from error
+
+
+def _with_empty_tables(panel: Panel) -> Panel:
+    index = panel.values.index
+    features = panel.features if len(panel.features.columns) else pd.DataFrame(index=index)
+    truth = panel.truth if len(panel.truth.columns) else pd.DataFrame(index=index)
+    return Panel(panel.values, panel.nodes, panel.edges, features, truth, panel.report)
+
+
+def _check(panel: Panel, where: str) -> None:
+    missing = [key for key in REPORT_KEYS if key not in panel.report]
+    _require(not missing, where, "report", f"keys {', '.join(REPORT_KEYS)}", f"no {', '.join(missing)}")
+    _check_values(panel.values, where)
+    ids = list(panel.values.columns)
+    _require(list(panel.nodes.index) == ids, where, "nodes", "one row a column of values, in that order", "other ids")
+    _require(panel.nodes.index.name == "id", where, "nodes index", "name 'id'", repr(panel.nodes.index.name))
+    for column in ("lat", "lon"):
+        _require(column in panel.nodes.columns, where, "nodes", f"a column {column!r}", str(list(panel.nodes.columns)))
+    _check_edges(panel.edges, set(ids), where)
+    for name in ("features", "truth"):
+        table: pd.DataFrame = getattr(panel, name)
+        _require(table.index.equals(panel.values.index), where, name, "the stamps of values", "other stamps")
+
+
+def _check_values(values: pd.DataFrame, where: str) -> None:
+    index, ids = values.index, list(values.columns)
+    _require(len(values) > 0 and bool(ids), where, "values", "at least one row and one node", str(values.shape))
+    _require(isinstance(index, pd.DatetimeIndex), where, "values index", "timestamps", str(index.dtype))
+    _require(index.tz is None, where, "values index", "naive local time", f"zone {index.tz}")
+    _require(index.name == "timestamp", where, "values index", "name 'timestamp'", repr(index.name))
+    rising = index.is_monotonic_increasing and index.is_unique
+    _require(rising, where, "values index", "strictly increasing stamps", "duplicate or unsorted ones")
+    _require(all(isinstance(i, str) for i in ids), where, "values columns", "text ids", "an id that is no text")
+    _require(len(set(ids)) == len(ids), where, "values columns", "unique ids", "a repeated id")
+    wrong = [str(i) for i, kind in values.dtypes.items() if kind != np.float32]
+    _require(not wrong, where, "values", "float32 columns", f"another type at node {wrong[0] if wrong else ''}")
+    infinite = np.isinf(values.to_numpy()).any()
+    _require(not infinite, where, "values", "finite readings, null where missing", "an infinite one")
+
+
+def _check_edges(edges: pd.DataFrame, ids: set[str], where: str) -> None:
+    _require(list(edges.columns) == ["src", "dst", "weight"], where, "edges", "src, dst, weight", str(list(edges)))
+    unknown = (set(edges["src"]) | set(edges["dst"])) - ids
+    _require(not unknown, where, "edges", "ends that are nodes", f"node {min(unknown, default='')!r}")
+    _require(not edges.duplicated(["src", "dst"]).any(), where, "edges", "each pair once", "a pair twice")
+    weight = edges["weight"].to_numpy()
+    sound = weight.dtype == np.float32 and bool((np.isfinite(weight) & (weight > 0)).all())
+    _require(sound, where, "edges weight", "positive finite float32", f"{weight.dtype} or another value")
+
+
+def _require(holds: bool, where: str, field_name: str, expected: str, found: str) -> None:
+    if not holds:
+        raise InputError(f"{where}: {field_name}: expected {expected}, found {found}")
