@@ -1,0 +1,230 @@
+"""From settings, scale and studies to the runs that exist and the artifacts that show them.
+
+Everything about a run that may change its numbers ends up in its *spec*, a plain sorted mapping:
+``{"dataset", "method", "variant", "seed", "params", "model", "protocol"}`` with every default written out. A run that
+several groups, artifacts or studies show exists once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedloom.config.checks import check, choose, one_of
+from fedloom.config.scale import Group, Scale, StudyRuns, read_scale
+from fedloom.config.settings import Settings, seed_list
+from fedloom.config.study import Study, read_study
+from fedloom.errors import InputError
+from fedloom.federation.protocol import Protocol
+from fedloom.methods import registry as methods
+from fedloom.models import registry as models
+
+Spec = dict[str, Any]
+
+
+class RunKey(NamedTuple):
+    """What tells a run from every other run of a scale."""
+
+    dataset: str
+    method: str
+    variant: str
+    seed: int
+
+    def folder(self, scale: str) -> str:
+        """The run's place below ``results/runs``."""
+        return f"{scale}/{self.dataset}/{self.method}/{self.variant}/seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class ArtifactPlan:
+    """An artifact and exactly the runs it shows, in the order in which the scale names them."""
+
+    study: str
+    name: str
+    kind: str
+    caption: str
+    reference: str | None
+    runs: tuple[RunKey, ...]
+
+    @property
+    def stem(self) -> str:
+        """Path of the artifact's files without their endings."""
+        return f"results/{self.study}/{self.name}"
+
+    @property
+    def files(self) -> list[str]:
+        """The files of the artifact."""
+        return [
+            f"{self.stem}.{ending}" for ending in (("csv", "md", "tex") if self.kind == "table" else ("pdf", "png"))
+        ]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that one call of the pipeline may build."""
+
+    scale: str
+    threads: int
+    runs: Mapping[RunKey, Spec]
+    artifacts: tuple[ArtifactPlan, ...]
+    targets: Mapping[str, tuple[str, ...]]
+
+    def spec(self, dataset: str, method: str, variant: str, seed: str | int) -> str:
+        """The spec of a run as one line of JSON with sorted keys."""
+        return json.dumps(self.runs[RunKey(dataset, method, variant, int(seed))], sort_keys=True)
+
+    def artifact(self, study: str, name: str) -> ArtifactPlan:
+        """The artifact ``name`` of ``study``."""
+        return next(plan for plan in self.artifacts if (plan.study, plan.name) == (study, name))
+
+    def shown(self, study: str) -> list[str]:
+        """All files of the artifacts of ``study``."""
+        return [file for plan in self.artifacts if plan.study == study for file in plan.files]
+
+    def values(self, field: str) -> list[str]:
+        """The different values that the runs have in ``field`` of their key."""
+        return sorted({str(getattr(key, field)) for key in self.runs})
+
+
+def read_plan(folder: Path, settings: Settings) -> Plan:
+    """The plan that ``settings`` ask for, from the scales, studies and datasets below ``folder`` (``config``).
+
+    Raises:
+        InputError: a name that does not exist, a parameter that its owner does not have, or two groups that ask for
+            different runs under one name.
+    """
+    scale_path = folder / "scales" / f"{settings.scale}.yaml"
+    scale = read_scale(folder / "scales", settings.scale)
+    datasets = {path.stem for path in (folder / "datasets").glob("*.yaml")}
+    runs: dict[RunKey, Spec] = {}
+    artifacts: list[ArtifactPlan] = []
+    targets: dict[str, tuple[str, ...]] = {}
+    for name in settings.studies:
+        study = read_study(folder / "studies", name)
+        choose(name, scale.studies, f"{scale_path}: studies")
+        resolver = _Resolver(name, study, scale, f"{scale_path}: studies.{name}", datasets, settings)
+        groups = resolver.groups(runs)
+        for artifact_name, artifact in study.artifacts.items():
+            keys = tuple(dict.fromkeys(key for group in artifact.shows for key in groups.get(group, ())))
+            if keys:
+                artifacts.append(
+                    ArtifactPlan(name, artifact_name, artifact.kind, artifact.caption, artifact.reference, keys)
+                )
+        built = {plan.name for plan in artifacts if plan.study == name}
+        for target, wanted in study.targets.items():
+            if target in targets or target in settings.studies:
+                raise InputError(f"config/studies/{name}.yaml: targets.{target}: the name is taken by another target")
+            stems = [plan for plan in artifacts if plan.study == name and plan.name in wanted and plan.name in built]
+            targets[target] = tuple(file for plan in stems for file in plan.files)
+    return Plan(settings.scale, scale.threads, runs, tuple(artifacts), targets)
+
+
+@dataclass(frozen=True)
+class _Resolver:
+    name: str
+    study: Study
+    scale: Scale
+    where: str
+    datasets: set[str]
+    settings: Settings
+
+    @property
+    def asked(self) -> StudyRuns:
+        return self.scale.studies[self.name]
+
+    def groups(self, runs: dict[RunKey, Spec]) -> dict[str, list[RunKey]]:
+        """Runs of every group of the study; new ones are added to ``runs``."""
+        self._check_names()
+        found: dict[str, list[RunKey]] = {}
+        for group_name, parts in self.asked.groups.items():
+            for position, group in enumerate(parts):
+                where = f"{self.where}.groups.{group_name}.{position}"
+                for key, spec in self._runs(group, where):
+                    if runs.setdefault(key, spec) != spec:
+                        raise InputError(f"{where}: {_difference(key, runs[key], spec)}")
+                    found.setdefault(group_name, []).append(key)
+        return found
+
+    def _check_names(self) -> None:
+        shown = {group for artifact in self.study.artifacts.values() for group in artifact.shows}
+        for group in self.asked.groups:
+            choose(group, shown, f"{self.where}.groups: no artifact shows the group")
+        for method in self.study.variants:
+            choose(method, methods.names(), f"config/studies/{self.name}.yaml: variants")
+        for place, params in [("params", self.asked.params)] + [
+            (f"groups.{name}.{i}.params", group.params)
+            for name, parts in self.asked.groups.items()
+            for i, group in enumerate(parts)
+        ]:
+            for method in params:
+                choose(method, methods.names(), f"{self.where}.{place}")
+
+    def _runs(self, group: Group, where: str) -> Iterator[tuple[RunKey, Spec]]:
+        choose(group.dataset, self.datasets, f"{where}.dataset")
+        protocol = _resolved(Protocol, [(f"{where}.protocol", self.scale.protocol | group.protocol)])
+        seeds = seed_list(self.settings.seeds if self.settings.seeds is not None else group.seeds)
+        for named in group.methods:
+            method, _, variant = named.partition("/")
+            choose(method, methods.names(), f"{where}.methods")
+            for each in self._variants(method, variant or "base", group, where):
+                params = self._params(method, each, group, where)
+                model = self._model(method, group, where)
+                for seed in seeds:
+                    key = RunKey(group.dataset, method, each, seed)
+                    yield key, {**key._asdict(), "params": params, "model": model, "protocol": protocol}
+
+    def _variants(self, method: str, variant: str, group: Group, where: str) -> list[str]:
+        known = ["base", *self.study.variants.get(method, {})]
+        if variant != "*":
+            return [choose(variant, known, f"{where}.methods: variant of {method}")]
+        base = self._params(method, "base", group, where)
+        # A variant that only names what this scale has as its base would be the same run twice.
+        return ["base", *(each for each in known[1:] if self._params(method, each, group, where) != base)]
+
+    def _params(self, method: str, variant: str, group: Group, where: str) -> dict[str, Any]:
+        layers = [
+            (f"{self.where}.params.{method}", self.asked.params.get(method, {})),
+            (f"{where}.params.{method}", group.params.get(method, {})),
+        ]
+        if variant != "base":
+            place = f"config/studies/{self.name}.yaml: variants.{method}.{variant}"
+            layers.append((place, self.study.variants[method][variant]))
+        return _resolved(methods.get(method).Params, layers)
+
+    def _model(self, method: str, group: Group, where: str) -> dict[str, Any] | None:
+        if not methods.get(method).takes_model:
+            return None
+        if self.study.model is None:
+            raise InputError(f"config/studies/{self.name}.yaml: model: missing, but {method} takes a client model")
+        choose(self.study.model, models.names(), f"config/studies/{self.name}.yaml: model")
+        layers = [(f"{self.where}.model", self.asked.model), (f"{where}.model", group.model)]
+        return {"name": self.study.model, "params": _resolved(models.get(self.study.model).Params, layers)}
+
+
+def _resolved(kind: type, layers: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """All fields of the dataclass ``kind``: its defaults under ``layers``, the last layer on top."""
+    known = sorted(field.name for field in dataclasses.fields(kind))
+    values: dict[str, Any] = {}
+    for where, layer in layers:
+        for name, value in layer.items():
+            if name not in known:
+                raise InputError(f"{where}: unknown key {name!r}, expected {one_of(name, known)}")
+            values[name] = value
+        check(kind, values, where)
+    return dict(sorted(dataclasses.asdict(check(kind, values, layers[-1][0])).items()))
+
+
+def _difference(key: RunKey, one: Spec, other: Spec) -> str:
+    for part in ("params", "model", "protocol"):
+        if one[part] != other[part]:
+            a, b = (spec[part] or {} for spec in (one, other))
+            names = [name for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name)]
+            return (
+                f"{'/'.join(map(str, key))} is asked for twice with different {part}.{names[0]}: "
+                f"{a.get(names[0])!r} and {b.get(names[0])!r}"
+            )
+    raise AssertionError("equal specs")

@@ -1,0 +1,48 @@
+"""A study, ``config/studies/{name}.yaml``: a paper's variants of its methods and the artifacts that show its runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from fedloom.config.checks import Strict, choose, read_config
+from fedloom.errors import InputError
+
+
+class Artifact(Strict):
+    """A table or figure and the groups of runs that it shows."""
+
+    kind: Literal["table", "figure"]
+    shows: tuple[str, ...] = Field(min_length=1, description="groups of runs, as the scale names them")
+    caption: str
+    reference: str | None = Field(None, description="file of config/references with the published numbers")
+
+
+class Study(Strict):
+    """One paper: what is run is said by the scale, what is shown and what a variant means is said here."""
+
+    title: str
+    paper: str
+    family: Literal["forecast"] = Field(description="which metrics the runs of the study have")
+    model: str | None = Field(None, description="client model of the methods that take one")
+    variants: dict[str, dict[str, dict[str, Any]]] = Field(
+        {}, description="method -> variant -> parameters that differ from the method's base"
+    )
+    artifacts: dict[str, Artifact] = Field(min_length=1)
+    targets: dict[str, tuple[str, ...]] = Field({}, description="further targets: name -> artifacts")
+
+
+def read_study(folder: Path, name: str) -> Study:
+    """The study ``name`` of ``folder``; ``InputError`` where it does not exist or does not agree with itself."""
+    choose(name, (path.stem for path in folder.glob("*.yaml")), "config: studies")
+    path = folder / f"{name}.yaml"
+    study = read_config(Study, path)
+    for target, artifacts in study.targets.items():
+        for artifact in artifacts:
+            choose(artifact, study.artifacts, f"{path}: targets.{target}")
+    for method, variants in study.variants.items():
+        if variants.get("base"):
+            raise InputError(f"{path}: variants.{method}.base: found {variants['base']}, expected no parameters")
+    return study
