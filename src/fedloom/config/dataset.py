@@ -1,0 +1,66 @@
+"""A dataset, ``config/datasets/{name}.yaml``: where its files come from, how they become a panel, how that is split."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import Field, create_model
+
+from fedloom.config.checks import Strict, check, choose, read_yaml
+from fedloom.data.settings import PanelSettings
+from fedloom.data.sources import RawFile
+from fedloom.errors import InputError
+from fedloom.partition.windows import PartitionSettings
+
+T = TypeVar("T")
+
+
+class Dataset(Strict):
+    """One dataset. The three sections go to the three steps fetch, panel and partition, each its own and no other."""
+
+    title: str
+    licence: str
+    files: dict[str, RawFile] = Field({}, description="key -> raw file; generated data have none")
+    panel: PanelSettings
+    partition: PartitionSettings = PartitionSettings()
+
+    def fetch_section(self, key: str) -> str:
+        """The settings of fetching one raw file, as sorted JSON."""
+        return _json(self.files[key])
+
+    def panel_section(self) -> str:
+        """The settings of building the panel, as sorted JSON."""
+        return _json(self.panel)
+
+    def partition_section(self) -> str:
+        """The settings of partitioning, as sorted JSON."""
+        return _json(self.partition)
+
+
+def read_dataset(path: Path) -> Dataset:
+    """The dataset that the file at ``path`` describes; it bears the file's name. ``InputError`` if it is not one."""
+    if not path.is_file():
+        choose(path.stem, (other.stem for other in path.parent.glob("*.yaml")), f"{path.parent}: dataset")
+    data = read_yaml(path)
+    if not isinstance(data, dict) or not isinstance(data.get("panel"), dict):
+        raise InputError(f"{path}: panel: expected a section, found none")
+    return check(Dataset, data | {"panel": {"dataset": path.stem} | data["panel"]}, str(path))
+
+
+def read_section(kind: type[T], text: str, where: str = "--config") -> T:
+    """One section as a ``kind``, from the JSON that ``Dataset`` gave for it; ``InputError`` if it is not one."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}: expected JSON, found {error.msg} at column {error.colno}") from error
+    # Only inside a strict model does pydantic refuse keys that a dataclass does not have.
+    section: Any = create_model("Section", __base__=Strict, section=(kind, ...))
+    checked: T = check(section, {"section": data}, where).section
+    return checked
+
+
+def _json(section: Any) -> str:
+    return json.dumps(dataclasses.asdict(section), sort_keys=True)

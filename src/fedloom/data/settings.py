@@ -1,0 +1,57 @@
+"""What a dataset's file says of its panel. Plain data: the readers and the cleaning get these and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fedloom.data.regimes import Regimes
+from fedloom.errors import InputError
+
+Option = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Select:
+    """Which part of the official table is kept; a file that already is that part passes through unchanged."""
+
+    nodes: tuple[str, ...] | None = None
+    last_steps: int | None = None
+    min_observed: float | None = None  # nodes observed in a smaller share of all steps are left out
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Edges by a Gaussian kernel ``exp(-(d / sd)^2)``, with sd the deviation of the finite distances (DCRNN, Sec. 4).
+
+    ``table``: the distances a raw file lists, directed. ``positions``: great-circle distances between all nodes, in km.
+    """
+
+    distances: Literal["table", "positions"]
+    threshold: float = 0.1  # smaller weights are no edges
+    max_distance: float | None = None  # longer distances are infinite
+
+
+@dataclass(frozen=True)
+class PanelSettings:
+    """How raw files, or a generator, become a panel."""
+
+    dataset: str
+    unit: str
+    interval_minutes: int
+    missing: float | None = None  # what raw files write for a missing reading, beside leaving it empty
+    part: str | None = None  # how a part of an official dataset is named wherever its numbers appear
+    reader: str | None = None  # a name of fedloom.data.readers
+    options: dict[str, Option] = field(default_factory=dict)
+    generate: Regimes | None = None
+    timezone: str | None = None  # whose changes of clock the stamps follow
+    gaps: Literal["insert", "refuse"] = "insert"
+    select: Select = field(default_factory=Select)
+    graph: Graph | None = None
+
+    def __post_init__(self) -> None:
+        """Raise InputError unless exactly one origin of the panel is named, and its parts are named as parts."""
+        if (self.reader is None) == (self.generate is None):
+            raise InputError("panel: expected either reader or generate, found " + ("none" if not self.reader else "both"))
+        if self.select != Select() and self.part is None:
+            raise InputError("panel: part: expected a name for the selected part, found none")

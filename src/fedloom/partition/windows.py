@@ -1,0 +1,167 @@
+"""The partition of a panel into clients, parts and windows, with each client's scaler. One client is one node.
+
+Steps are split in time first and windows are cut inside each part, so no window straddles two parts (the protocol of
+BasicTS, which published tables follow). Scalers see training rows alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedloom.artifacts import atomic, write_text
+from fedloom.data.panel import Panel
+from fedloom.errors import InputError
+
+PARTS = ("train", "validation", "test")
+EVERY_CLIENT = -1
+
+
+@dataclass(frozen=True)
+class PartitionSettings:
+    """How a panel becomes a federation's task; ``history`` and ``horizon`` are in steps."""
+
+    history: int = 12
+    horizon: int = 12
+    ratio: tuple[float, float, float] = (0.7, 0.1, 0.2)  # train, validation, test
+    reach_back: bool = False  # may the inputs of a window lie in the part before?
+    scaler: Literal["client", "global"] = "client"
+    missing_in_scaler: bool = False  # count missing readings at their literal value, as some published protocols do
+    fill: Literal["mean", "last", "raw"] = "mean"  # what a model sees for a missing input
+    drop_empty: bool = False  # leave out windows in which a client observes no target
+
+    def __post_init__(self) -> None:
+        """Raise InputError for a setting out of its range."""
+        for name in ("history", "horizon"):
+            if getattr(self, name) < 1:
+                raise InputError(f"partition: {name}: expected at least 1 step, found {getattr(self, name)}")
+        if min(self.ratio) <= 0 or abs(sum(self.ratio) - 1) > 1e-9:
+            raise InputError(f"partition: ratio: expected three positive shares that sum to 1, found {self.ratio}")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The artifact: ``about`` (partition.json), ``clients`` (scaler and window counts), ``windows`` (their starts).
+
+    A window with start s has inputs [s, s + history) and targets [s + history, s + history + horizon). A row of
+    ``windows`` with client -1 holds for every client.
+    """
+
+    about: dict[str, Any]
+    clients: pd.DataFrame
+    windows: pd.DataFrame
+
+
+def split_steps(steps: int, ratio: tuple[float, float, float]) -> dict[str, tuple[int, int]]:
+    """Return the half-open step range of each part; validation and test are rounded down, training gets the rest."""
+    validation, test = int(ratio[1] * steps), int(ratio[2] * steps)
+    train = steps - validation - test
+    return {"train": (0, train), "validation": (train, train + validation), "test": (train + validation, steps)}
+
+
+def window_starts(part: tuple[int, int], history: int, horizon: int, reach_back: bool) -> NDArray[np.int32]:
+    """Return the first input step of every window whose targets lie in ``part``, in time order."""
+    first = max(part[0] - history, 0) if reach_back else part[0]
+    return np.arange(first, part[1] - history - horizon + 1, dtype=np.int32)
+
+
+def make_partition(panel: Panel, settings: PartitionSettings) -> Partition:
+    """Split ``panel`` in time, cut its windows and measure its scalers.
+
+    Raises InputError when a part is too short for one window or a client has no reading to scale by.
+    """
+    split = split_steps(len(panel.values), settings.ratio)
+    starts = {p: window_starts(split[p], settings.history, settings.horizon, settings.reach_back) for p in PARTS}
+    for part, found in starts.items():
+        if not len(found):
+            low, high = split[part]
+            need = settings.history + settings.horizon
+            raise InputError(f"{panel.report['dataset']}: {part} part: expected {need} steps, found {high - low}")
+    literal = panel.report["missing_literal"]
+    if literal is None and (settings.missing_in_scaler or settings.fill == "raw"):
+        name = "missing_in_scaler" if settings.missing_in_scaler else "fill"
+        raise InputError(
+            f"{panel.report['dataset']}: partition: {name}: expected raw data with a literal for missing readings, "
+            "found data that leave them empty"
+        )
+    windows = _windows(panel, starts, settings)
+    scalers = _scalers(panel, split["train"], settings)
+    about = dataclasses.asdict(settings) | {
+        "dataset": panel.report["dataset"],
+        "interval_minutes": panel.report["interval_minutes"],
+        "missing_literal": literal,
+        "split": {part: list(limits) for part, limits in split.items()},
+    }
+    del about["ratio"]
+    return Partition(about, scalers.join(_counts(windows, list(scalers.index))), windows)
+
+
+def write_partition(partition: Partition, folder: Path) -> None:
+    """Write the artifact to ``folder``; ``partition.json`` comes last, so its presence means a whole partition."""
+    for name in ("clients", "windows"):
+        with atomic(folder / f"{name}.parquet") as temporary:
+            getattr(partition, name).to_parquet(temporary, compression="zstd")
+    write_text(folder / "partition.json", json.dumps(partition.about, indent=2, sort_keys=True) + "\n")
+
+
+def read_partition(folder: Path) -> Partition:
+    """Read the artifact in ``folder``. Raises InputError where a file is missing or has other columns."""
+    for name in ("partition.json", "clients.parquet", "windows.parquet"):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder / name}: expected a file of a partition, found no such file")
+    about = json.loads((folder / "partition.json").read_text(encoding="utf-8"))
+    clients, windows = (pd.read_parquet(folder / f"{name}.parquet") for name in ("clients", "windows"))
+    for name, table, expected in (
+        ("clients", clients, ["mean", "std", *PARTS]),
+        ("windows", windows, ["client", "part", "start"]),
+    ):
+        if list(table.columns) != expected:
+            raise InputError(f"{folder}/{name}.parquet: expected columns {expected}, found {list(table.columns)}")
+    return Partition(about, clients, windows)
+
+
+def _windows(panel: Panel, starts: dict[str, NDArray[np.int32]], settings: PartitionSettings) -> pd.DataFrame:
+    observed = panel.values.notna().to_numpy()
+    seen = np.vstack([np.zeros(observed.shape[1], dtype=np.int64), np.cumsum(observed, axis=0)])
+    tables = []
+    for part, found in starts.items():
+        if settings.drop_empty:
+            first = found + settings.history
+            window, client = np.nonzero(seen[first + settings.horizon] > seen[first])
+            order = np.lexsort((window, client))
+            kept, owner = found[window[order]], client[order]
+        else:
+            kept, owner = found, np.full(len(found), EVERY_CLIENT)
+        tables.append(pd.DataFrame({"client": owner.astype(np.int32), "part": part, "start": kept.astype(np.int32)}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _counts(windows: pd.DataFrame, clients: list[str]) -> pd.DataFrame:
+    counts = windows.groupby(["client", "part"]).size().unstack(fill_value=0).reindex(columns=PARTS, fill_value=0)
+    shared = list(counts.index) == [EVERY_CLIENT]
+    rows = counts.loc[[EVERY_CLIENT] * len(clients)] if shared else counts.reindex(range(len(clients)), fill_value=0)
+    return rows.set_axis(pd.Index(clients, name="client"), axis=0).astype(np.int32)
+
+
+def _scalers(panel: Panel, train: tuple[int, int], settings: PartitionSettings) -> pd.DataFrame:
+    """Return mean and population standard deviation of the training rows; a constant client is scaled by 1."""
+    rows = panel.values.iloc[slice(*train)].astype(np.float64)
+    if settings.missing_in_scaler:
+        rows = rows.fillna(panel.report["missing_literal"])
+    empty = [str(name) for name, count in rows.count().items() if count == 0]
+    if empty:
+        raise InputError(f"{panel.report['dataset']}: node {empty[0]}: expected readings in training, found none")
+    clients = pd.Index(panel.values.columns, name="client", dtype="str")
+    if settings.scaler == "global":
+        every = rows.to_numpy()
+        mean, std = np.full(len(clients), np.nanmean(every)), np.full(len(clients), np.nanstd(every))
+    else:
+        mean, std = rows.mean().to_numpy(), rows.std(ddof=0).to_numpy()
+    return pd.DataFrame({"mean": mean, "std": np.where(std > 0, std, 1.0)}, index=clients)
