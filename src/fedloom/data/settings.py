@@ -52,6 +52,8 @@ class PanelSettings:
     def __post_init__(self) -> None:
         """Raise InputError unless exactly one origin of the panel is named, and its parts are named as parts."""
         if (self.reader is None) == (self.generate is None):
-            raise InputError("panel: expected either reader or generate, found " + ("none" if not self.reader else "both"))
+            raise InputError(
+                "panel: expected either reader or generate, found " + ("none" if not self.reader else "both")
+            )
         if self.select != Select() and self.part is None:
             raise InputError("panel: part: expected a name for the selected part, found none")

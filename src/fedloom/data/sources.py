@@ -31,7 +31,7 @@ class Form:
         """Raise InputError for a form without a source, or a hash that is not one."""
         if not (self.mirror or self.wheel or self.urls):
             raise InputError(f"form {self.form!r}: expected a source (mirror, wheel or urls), found none")
-        for digest in (self.sha256, self.wheel and self.wheel.sha256):
+        for digest in (self.sha256, self.wheel.sha256 if self.wheel else None):
             if digest is not None and (len(digest) != 64 or set(digest) - set("0123456789abcdef")):
                 raise InputError(f"form {self.form!r}: sha256: expected 64 hexadecimal digits, found {digest!r}")
 

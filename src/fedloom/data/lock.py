@@ -1,0 +1,39 @@
+"""Hashes of files for which no published hash is known: pinned at the first download, verified from then on.
+
+The lock lies beside the datasets' settings, under version control, so that whoever fetches next gets the same bytes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from pathlib import Path
+
+from fedloom.artifacts import write_text
+from fedloom.errors import InputError
+
+
+def pinned(lock: Path, name: str) -> str | None:
+    """The hash pinned for ``name`` (dataset/key/form), or None."""
+    return _read(lock).get(name)
+
+
+def pin(lock: Path, name: str, sha256: str) -> None:
+    """Pin ``sha256`` for ``name``; several jobs may do so at once. Raises InputError if another hash is pinned."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with open(lock.with_name(f".{lock.name}.guard"), "w") as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        pins = _read(lock)
+        if pins.setdefault(name, sha256) != sha256:
+            raise InputError(f"{lock}: {name}: expected sha256 {pins[name]}, found {sha256}")
+        write_text(lock, json.dumps(pins, indent=2, sort_keys=True) + "\n")
+
+
+def _read(lock: Path) -> dict[str, str]:
+    if not lock.is_file():
+        return {}
+    try:
+        pins: dict[str, str] = json.loads(lock.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{lock}: expected JSON, found {error.msg} at line {error.lineno}") from error
+    return pins
