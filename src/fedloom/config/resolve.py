@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedloom.config.checks import check, choose, one_of
+from fedloom.config.dataset import read_dataset
+from fedloom.config.plan import ArtifactPlan, Plan, RunKey, Spec
 from fedloom.config.scale import Group, Scale, StudyRuns, read_scale
 from fedloom.config.settings import Settings, seed_list
 from fedloom.config.study import Study, read_study
@@ -22,72 +24,6 @@ from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
 from fedloom.methods import registry as methods
 from fedloom.models import registry as models
-
-Spec = dict[str, Any]
-
-
-class RunKey(NamedTuple):
-    """What tells a run from every other run of a scale."""
-
-    dataset: str
-    method: str
-    variant: str
-    seed: int
-
-    def folder(self, scale: str) -> str:
-        """The run's place below ``results/runs``."""
-        return f"{scale}/{self.dataset}/{self.method}/{self.variant}/seed{self.seed}"
-
-
-@dataclass(frozen=True)
-class ArtifactPlan:
-    """An artifact and exactly the runs it shows, in the order in which the scale names them."""
-
-    study: str
-    name: str
-    kind: str
-    caption: str
-    reference: str | None
-    runs: tuple[RunKey, ...]
-
-    @property
-    def stem(self) -> str:
-        """Path of the artifact's files without their endings."""
-        return f"results/{self.study}/{self.name}"
-
-    @property
-    def files(self) -> list[str]:
-        """The files of the artifact."""
-        return [
-            f"{self.stem}.{ending}" for ending in (("csv", "md", "tex") if self.kind == "table" else ("pdf", "png"))
-        ]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """All that one call of the pipeline may build."""
-
-    scale: str
-    threads: int
-    runs: Mapping[RunKey, Spec]
-    artifacts: tuple[ArtifactPlan, ...]
-    targets: Mapping[str, tuple[str, ...]]
-
-    def spec(self, dataset: str, method: str, variant: str, seed: str | int) -> str:
-        """The spec of a run as one line of JSON with sorted keys."""
-        return json.dumps(self.runs[RunKey(dataset, method, variant, int(seed))], sort_keys=True)
-
-    def artifact(self, study: str, name: str) -> ArtifactPlan:
-        """The artifact ``name`` of ``study``."""
-        return next(plan for plan in self.artifacts if (plan.study, plan.name) == (study, name))
-
-    def shown(self, study: str) -> list[str]:
-        """All files of the artifacts of ``study``."""
-        return [file for plan in self.artifacts if plan.study == study for file in plan.files]
-
-    def values(self, field: str) -> list[str]:
-        """The different values that the runs have in ``field`` of their key."""
-        return sorted({str(getattr(key, field)) for key in self.runs})
 
 
 def read_plan(folder: Path, settings: Settings) -> Plan:
@@ -100,6 +36,7 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
     scale_path = folder / "scales" / f"{settings.scale}.yaml"
     scale = read_scale(folder / "scales", settings.scale)
     datasets = {path.stem for path in (folder / "datasets").glob("*.yaml")}
+    titles: dict[str, str] = {}
     runs: dict[RunKey, Spec] = {}
     artifacts: list[ArtifactPlan] = []
     targets: dict[str, tuple[str, ...]] = {}
@@ -111,16 +48,27 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
         for artifact_name, artifact in study.artifacts.items():
             keys = tuple(dict.fromkeys(key for group in artifact.shows for key in groups.get(group, ())))
             if keys:
-                artifacts.append(
-                    ArtifactPlan(name, artifact_name, artifact.kind, artifact.caption, artifact.reference, keys)
-                )
-        built = {plan.name for plan in artifacts if plan.study == name}
-        for target, wanted in study.targets.items():
-            if target in targets or target in settings.studies:
+                of_config = artifact.kind, artifact.caption, artifact.reference
+                artifacts.append(ArtifactPlan(name, artifact_name, settings.scale, *of_config, keys))
+        titles[name] = study.title
+        for target, wanted in {name: tuple(study.artifacts), **study.targets}.items():
+            if target in targets:
                 raise InputError(f"config/studies/{name}.yaml: targets.{target}: the name is taken by another target")
-            stems = [plan for plan in artifacts if plan.study == name and plan.name in wanted and plan.name in built]
-            targets[target] = tuple(file for plan in stems for file in plan.files)
-    return Plan(settings.scale, scale.threads, runs, tuple(artifacts), targets)
+            shown = [each for each in artifacts if each.study == name and each.name in wanted]
+            targets[target] = tuple(file for each in shown for file in each.files)
+    used = {name: read_dataset(folder / "datasets" / f"{name}.yaml") for name in sorted({key.dataset for key in runs})}
+    return Plan(settings.scale, scale.threads, titles, used, runs, tuple(artifacts), targets)
+
+
+def plugged(spec: Spec) -> tuple[type, ...]:
+    """The classes that a run plugs into the steps: its method and, where it takes one, its client model."""
+    model = spec["model"]
+    return (methods.get(spec["method"]), *([models.get(model["name"])] if model else []))
+
+
+def as_text(spec: Spec) -> str:
+    """``spec`` as one line of JSON, the same for the same spec."""
+    return json.dumps(spec, sort_keys=True)
 
 
 @dataclass(frozen=True)

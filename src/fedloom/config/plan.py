@@ -1,0 +1,134 @@
+"""What one call of the pipeline may build: runs, artifacts with the runs they show, targets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fedloom.config.dataset import Dataset
+from fedloom.errors import InputError
+
+Spec = dict[str, Any]
+
+PANEL = {
+    part.partition(".")[0]: f"results/data/{{dataset}}/panel/{part}"
+    for part in ("values.parquet", "nodes.parquet", "edges.parquet", "features.parquet", "truth.parquet", "report.json")
+}
+PARTITION = {
+    part.partition(".")[0]: f"results/data/{{dataset}}/partition/{part}"
+    for part in ("clients.parquet", "windows.parquet", "partition.json")
+}
+RUN = "results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}"
+
+SHOWN_OF_A_RUN = ("run.json", "rounds.parquet", "metrics.parquet", "diagnostics.safetensors")
+SHOWN_OF_A_PANEL = ("report.json", "truth.parquet")
+
+
+class RunKey(NamedTuple):
+    """What tells a run from every other run of a scale."""
+
+    dataset: str
+    method: str
+    variant: str
+    seed: int
+
+    def folder(self, scale: str) -> str:
+        """The run's place below ``results/runs``."""
+        return f"{scale}/{self.dataset}/{self.method}/{self.variant}/seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class ArtifactPlan:
+    """An artifact and exactly the runs it shows, in the order in which the scale names them."""
+
+    study: str
+    name: str
+    scale: str
+    kind: str
+    caption: str
+    reference: str | None
+    runs: tuple[RunKey, ...]
+
+    @property
+    def stem(self) -> str:
+        """Path of the artifact's files without their endings."""
+        return f"results/{self.study}/{self.name}"
+
+    @property
+    def files(self) -> list[str]:
+        """The files of the artifact."""
+        endings = ("csv", "md", "tex") if self.kind == "table" else ("pdf", "png")
+        return [f"{self.stem}.{ending}" for ending in endings]
+
+    @property
+    def run_files(self) -> list[str]:
+        """What the artifact reads of its runs."""
+        return [f"{folder}/{file}" for folder in self._run_folders for file in SHOWN_OF_A_RUN]
+
+    @property
+    def panel_files(self) -> list[str]:
+        """What the artifact reads of its panels."""
+        return [f"{folder}/{file}" for folder in self._panel_folders for file in SHOWN_OF_A_PANEL]
+
+    @property
+    def references(self) -> list[str]:
+        """The file of published numbers, where there is one."""
+        return [f"config/references/{self.reference}.csv"] if self.reference else []
+
+    @property
+    def arguments(self) -> list[str]:
+        """What the scripts of tables and figures are told about the artifact."""
+        published = ["--reference", *self.references] if self.reference else []
+        shown = ["--panels", *self._panel_folders, "--runs", *self._run_folders]
+        return ["--scale", self.scale, "--caption", self.caption, *published, *shown]
+
+    @property
+    def _run_folders(self) -> list[str]:
+        return [f"results/runs/{key.folder(self.scale)}" for key in self.runs]
+
+    @property
+    def _panel_folders(self) -> list[str]:
+        return [f"results/data/{dataset}/panel" for dataset in dict.fromkeys(key.dataset for key in self.runs)]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that one call of the pipeline may build."""
+
+    scale: str
+    threads: int
+    titles: Mapping[str, str]
+    datasets: Mapping[str, Dataset]
+    runs: Mapping[RunKey, Spec]
+    artifacts: tuple[ArtifactPlan, ...]
+    targets: Mapping[str, tuple[str, ...]]
+
+    def spec(self, run: Mapping[str, str]) -> Spec:
+        """The spec of the run that the wildcards ``run`` name; ``InputError`` where no study asks for it."""
+        key = RunKey(run["dataset"], run["method"], run["variant"], int(run["seed"]))
+        if key not in self.runs:
+            raise InputError(f"scale {self.scale}: no study runs {'/'.join(map(str, key))}")
+        return self.runs[key]
+
+    def artifact(self, study: str, name: str) -> ArtifactPlan:
+        """The artifact ``name`` of ``study``; ``InputError`` where the study has none of that name at this scale."""
+        for artifact in self.artifacts:
+            if (artifact.study, artifact.name) == (study, name):
+                return artifact
+        raise InputError(f"scale {self.scale}: study {study} has no artifact {name}")
+
+    def constraints(self) -> dict[str, str]:
+        """For every wildcard of the rules the expression that matches what is planned and nothing else."""
+        allowed = {field: sorted({str(getattr(key, field)) for key in self.runs}) for field in RunKey._fields}
+        allowed |= {"scale": [self.scale], "study": sorted(self.titles)}
+        for kind in ("table", "figure"):
+            allowed[kind] = sorted({artifact.name for artifact in self.artifacts if artifact.kind == kind})
+        return {wildcard: "|".join(map(re.escape, values)) or "(?!)" for wildcard, values in allowed.items()}
+
+    @property
+    def arguments(self) -> list[str]:
+        """What the script of the page is told."""
+        titles = [f"{study}={title}" for study, title in self.titles.items()]
+        return ["--scale", self.scale, "--studies", *titles, "--artifacts", *(each.stem for each in self.artifacts)]

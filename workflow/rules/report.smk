@@ -1,0 +1,66 @@
+"""Tables, figures and the page.
+
+Needs: metrics and diagnostics of exactly the runs that an artifact shows, their panels, the published numbers.
+Makes: results/{study}/{table}.csv, .md, .tex, results/{study}/{figure}.pdf, .png, and results/report.html.
+"""
+
+
+rule table:
+    input:
+        runs=lambda w: PLAN.artifact(w.study, w.table).run_files,
+        panels=lambda w: PLAN.artifact(w.study, w.table).panel_files,
+        reference=lambda w: PLAN.artifact(w.study, w.table).references,
+    output:
+        csv="results/{study}/{table}.csv",
+        md=report(
+            "results/{study}/{table}.md",
+            category="{study}",
+            labels={"artifact": "{table}"},
+        ),
+        tex="results/{study}/{table}.tex",
+    log:
+        "results/logs/table/{study}/{table}.log",
+    params:
+        shown=lambda w: PLAN.artifact(w.study, w.table).arguments,
+        code=digest("table"),
+        stem=subpath(output.csv, strip_suffix=".csv"),
+    shell:
+        "python scripts/table.py --study {wildcards.study} --name {wildcards.table} {params.shown:q} --out {params.stem}"
+        " 2> {log}"
+
+
+rule figure:
+    input:
+        runs=lambda w: PLAN.artifact(w.study, w.figure).run_files,
+        panels=lambda w: PLAN.artifact(w.study, w.figure).panel_files,
+        reference=lambda w: PLAN.artifact(w.study, w.figure).references,
+    output:
+        pdf="results/{study}/{figure}.pdf",
+        png=report(
+            "results/{study}/{figure}.png",
+            category="{study}",
+            labels={"artifact": "{figure}"},
+        ),
+    log:
+        "results/logs/figure/{study}/{figure}.log",
+    params:
+        shown=lambda w: PLAN.artifact(w.study, w.figure).arguments,
+        code=digest("figure"),
+        stem=subpath(output.pdf, strip_suffix=".pdf"),
+    shell:
+        "python scripts/figure.py --study {wildcards.study} --name {wildcards.figure} {params.shown:q}"
+        " --out {params.stem} 2> {log}"
+
+
+rule page:
+    input:
+        [file for artifact in PLAN.artifacts for file in artifact.files],
+    output:
+        "results/report.html",
+    log:
+        "results/logs/page.log",
+    params:
+        shown=PLAN.arguments,
+        code=digest("page"),
+    shell:
+        "python scripts/page.py {params.shown:q} --out {output} 2> {log}"

@@ -1,0 +1,37 @@
+"""One federation, trained.
+
+Needs: a panel and its partition, the run's spec.
+Makes: results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}/: weights of the selected and of the last round,
+    what every round logged, the spec with its verdict; outside identity the timing and the environment.
+    What a killed training needs to go on lies in results/state and is no output.
+"""
+
+
+rule train:
+    input:
+        **PANEL,
+        **PARTITION,
+    output:
+        weights=RUN + "/weights.safetensors",
+        rounds=RUN + "/rounds.parquet",
+        run=RUN + "/run.json",
+        timing=RUN + "/timing.parquet",
+        environment=RUN + "/environment.json",
+    log:
+        "results/logs/train/{scale}/{dataset}/{method}/{variant}/seed{seed}.log",
+    benchmark:
+        "results/benchmarks/train/{scale}/{dataset}/{method}/{variant}/seed{seed}.tsv"
+    threads: PLAN.threads
+    resources:
+        device=SETTINGS.device,
+    params:
+        spec=lambda w: as_text(PLAN.spec(w)),
+        code=lambda w: digest("train", *plugged(PLAN.spec(w))),
+        panel=subpath(input.values, parent=True),
+        partition=subpath(input.clients, parent=True),
+        out=subpath(output.run, parent=True),
+    shell:
+        "python scripts/train.py --spec {params.spec:q} --digest {params.code} --panel {params.panel}"
+        " --partition {params.partition} --out {params.out} --device {resources.device}"
+        " --state results/state/{wildcards.scale}/{wildcards.dataset}/{wildcards.method}/{wildcards.variant}"
+        "/seed{wildcards.seed} 2> {log}"
