@@ -1,0 +1,76 @@
+"""What crosses a client's border is counted here, and nothing crosses elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+WIRE_BYTES = 4  # a number travels as float32 or int32, whatever precision computes it
+
+
+@dataclass
+class Ledger:
+    """Bytes of one round, per client: ``up`` and ``down`` [C], float64 on the CPU."""
+
+    clients: int
+    up: Tensor = field(init=False)
+    down: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.up = torch.zeros(self.clients, dtype=torch.float64)
+        self.down = torch.zeros(self.clients, dtype=torch.float64)
+
+    def uploaded(self, clients: Tensor, numbers: int) -> None:
+        """Each of ``clients`` (LongTensor of positions) sent ``numbers`` numbers to the server."""
+        self.up[clients.cpu()] += WIRE_BYTES * numbers
+
+    def downloaded(self, clients: Tensor, numbers: int) -> None:
+        """Each of ``clients`` received ``numbers`` numbers from the server."""
+        self.down[clients.cpu()] += WIRE_BYTES * numbers
+
+    def along(self, src: Tensor, dst: Tensor, numbers: int) -> None:
+        """``numbers`` numbers ran along every edge src -> dst; a client's message to itself costs nothing."""
+        between = src != dst
+        cost = torch.full((int(between.sum()),), float(WIRE_BYTES * numbers), dtype=torch.float64)
+        self.up.index_add_(0, src[between].cpu(), cost)
+        self.down.index_add_(0, dst[between].cpu(), cost)
+
+
+class Exchange:
+    """Moves tensors between clients inside a forward pass of a coupled method, along declared edges only.
+
+    ``edges`` is a LongTensor [2, E] of (source, destination) positions. While training, each crossing is counted
+    forward, and backward too where the gradient returns over it.
+    """
+
+    def __init__(self, edges: Tensor, ledger: Ledger | None = None, training: bool = False) -> None:
+        self.src, self.dst = edges[0], edges[1]
+        self._ledger = ledger
+        self._training = training
+
+    def along(self, z: Tensor, gradient: bool = True) -> Tensor:
+        """Messages [E, ...]: row e is what ``dst[e]`` receives of its source's row of ``z`` [C, ...]."""
+        if self._ledger is not None:
+            numbers = z[0].numel()
+            self._ledger.along(self.src, self.dst, numbers)
+            if gradient and self._training:
+                self._ledger.along(self.dst, self.src, numbers)
+        return (z if gradient else z.detach())[self.src]
+
+    def gather(self, messages: Tensor, clients: int) -> Tensor:
+        """Sum at each receiver of the messages [E, ...] that reached it: [C, ...]. It moves nothing further."""
+        received = messages.new_zeros((clients, *messages.shape[1:]))
+        return received.index_add(0, self.dst, messages)
+
+    def total(self, z: Tensor, gradient: bool = True) -> Tensor:
+        """Sum of ``z`` [C, ...] over clients at the server, sent back to each: [C, ...], the same in every row."""
+        if self._ledger is not None:
+            everyone, numbers = torch.arange(len(z)), z[0].numel()
+            crossings = 2 if gradient and self._training else 1
+            for _ in range(crossings):
+                self._ledger.uploaded(everyone, numbers)
+                self._ledger.downloaded(everyone, numbers)
+        sent = z if gradient else z.detach()
+        return sent.sum(0, keepdim=True).expand_as(z)

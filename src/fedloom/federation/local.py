@@ -1,0 +1,204 @@
+"""Local training: every client's own steps, all clients of a chunk in one batched tensor program.
+
+Two backends do the same arithmetic: ``batched`` maps the loss over stacked clients, ``loop`` takes one client at a time
+and is the reference that tests compare with. Coupled methods have one backend, on stacked tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import grad_and_value, vmap
+
+from fedloom.federation.exchange import Exchange, Ledger
+from fedloom.federation.method import Method, Moment, Outcome, Phase, Step
+from fedloom.federation.randomness import derive, normal, orders, uniform
+from fedloom.federation.stack import Bound, StackedBound, Tensors, matching
+from fedloom.federation.tasks.base import Task
+
+
+@dataclass
+class Local:
+    """Stacked clients [c, ...] at work: parameters, buffers and each step's moments, all updated in place."""
+
+    rows: Tensor
+    params: Tensors
+    buffers: Tensors
+    moments: dict[str, Tensors]
+
+
+@dataclass
+class Progress:
+    """What local training reports: per-client means over samples, and the first loss that was not finite."""
+
+    samples: Tensor
+    loss: Tensor
+    means: Tensors = field(default_factory=dict)
+    diverged: list[tuple[int, int]] = field(default_factory=list)  # (position of client, batch of the round)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a phase's local training needs to know."""
+
+    method: Method
+    skeleton: nn.Module
+    task: Task
+    phase: Phase
+    seed: int
+    round: int
+    epochs: int
+    batch: int
+    backend: str = "batched"
+
+
+def draw_noise(step: Step, keys: Tensor, samples: int, dtype: torch.dtype) -> Tensors:
+    """The step's random draws for clients with ``keys`` [c]: [c, B, *shape] each, or [c, *shape] where not per sample."""
+    drawn = {}
+    for name, spec in step.noise.items():
+        shape = (samples, *spec.shape) if spec.per_sample else spec.shape
+        draw = {"normal": normal, "uniform": uniform}[spec.kind]
+        drawn[name] = draw(derive(keys, name), shape, dtype)
+    return drawn
+
+
+def _split(step: Step, params: Tensors) -> tuple[Tensors, Tensors]:
+    """Parameters that a step trains, and those it holds fixed."""
+    names = matching(params, step.over) if step.over else list(params)
+    if step.optimiser is None:
+        names = []
+    return {n: params[n] for n in names}, {n: p for n, p in params.items() if n not in names}
+
+
+def _one(step: Step, skeleton: nn.Module) -> Any:
+    """The step's gradient for one client, free of its axis: (trained, fixed, batch, start, noise) -> (grads, outcome)."""
+
+    def loss(trained: Tensors, fixed: Tensors, batch: Any, start: Tensors, noise: Tensors) -> tuple[Tensor, Outcome]:
+        outcome = step.loss(Bound(skeleton, trained | fixed), batch, Moment(start, noise))
+        return outcome.loss, outcome
+
+    def gradient(trained: Tensors, fixed: Tensors, batch: Any, start: Tensors, noise: Tensors) -> tuple[Tensors, Outcome]:
+        if not trained:
+            return {}, loss(trained, fixed, batch, start, noise)[1]
+        grads, (_, outcome) = grad_and_value(loss, has_aux=True)(trained, fixed, batch, start, noise)
+        return grads, outcome
+
+    return gradient
+
+
+def _looped(gradient: Any, *args: Any) -> tuple[Tensors, Outcome]:
+    """Run ``gradient`` client by client and stack the results: the reference for vmap."""
+    leaves, spec = torch.utils._pytree.tree_flatten(args)
+    results = [
+        gradient(*torch.utils._pytree.tree_unflatten([leaf[i] for leaf in leaves], spec)) for i in range(len(leaves[0]))
+    ]
+    flat = [torch.utils._pytree.tree_flatten(r) for r in results]
+    stacked = [torch.stack(column) for column in zip(*(leaves for leaves, _ in flat), strict=True)]
+    return torch.utils._pytree.tree_unflatten(stacked, flat[0][1])
+
+
+def _coupled(step: Step, skeleton: nn.Module, exchange: Exchange, *args: Any) -> tuple[Tensors, Outcome]:
+    """The gradient of the sum of all clients' losses, on stacked tensors."""
+
+    def loss(trained: Tensors, fixed: Tensors, batch: Any, start: Tensors, noise: Tensors) -> tuple[Tensor, Outcome]:
+        outcome = step.loss(StackedBound(skeleton, trained | fixed), batch, Moment(start, noise, exchange))
+        return outcome.loss.sum(), outcome
+
+    if not args[0]:
+        return {}, loss(*args)[1]
+    grads, (_, outcome) = grad_and_value(loss, has_aux=True)(*args)
+    return grads, outcome
+
+
+def _count_means(progress: Progress, rows: slice, outcome: Outcome, weight_C: Tensor) -> None:
+    progress.samples[rows] += weight_C
+    progress.loss[rows] += outcome.loss.detach().to(torch.float64) * weight_C
+    for name, value in outcome.means.items():
+        total = progress.means.setdefault(
+            name, torch.zeros((len(progress.samples), *value.shape[1:]), dtype=torch.float64, device=value.device)
+        )
+        total[rows] += value.detach().to(torch.float64) * weight_C.view(-1, *[1] * (value.dim() - 1))
+
+
+def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
+    """Run the phase's epochs on the clients of ``local``, in place.
+
+    Clients come sorted by size, largest first, so that those with steps left are always a prefix of the rows: a
+    finished client's weights, moments and buffers are not touched. Coupled clients share one order of samples.
+    """
+    method, task, dtype = work.method, work.task, work.task.dtype
+    sizes = task.sizes("train").to(task.device)[local.rows]
+    steps = method.steps(work.phase)
+    for step in steps:
+        if step.optimiser is not None and step.name not in local.moments:
+            raise KeyError(f"{method.name}: step {step.name!r} has no moments; give steps of one method different names")
+    keys = derive(task.keys[local.rows], work.seed, work.phase.name, work.round)
+    order_keys = keys
+    exchange = None
+    if method.couples:
+        shared = torch.zeros_like(task.keys[:1])
+        order_keys = derive(shared, work.seed, work.phase.name, work.round).expand(len(keys))
+        exchange = Exchange(method.edges(task), ledger, training=True)
+    anchored = any(step.anchored for step in steps)
+    start = {n: p.clone() for n, p in local.params.items()} if anchored else {}
+    count = len(local.rows)
+    progress = Progress(
+        samples=torch.zeros(count, dtype=torch.float64, device=task.device),
+        loss=torch.zeros(count, dtype=torch.float64, device=task.device),
+    )
+    finite: list[Tensor] = []
+    longest = int(sizes.max()) if count else 0
+    remaining = sizes.tolist()
+    per_epoch = math.ceil(longest / work.batch) if longest else 0
+    gradients = {step.name: _one(step, work.skeleton) for step in steps}
+    for epoch in range(work.epochs):
+        order = orders(derive(order_keys, "order", epoch), sizes, longest)
+        for b in range(per_epoch):
+            active = slice(0, sum(n > b * work.batch for n in remaining))
+            width = min(work.batch, max(remaining) - b * work.batch)
+            samples = order[active, b * work.batch : b * work.batch + width]
+            batch = task.batch("train", local.rows[active], samples)
+            weight_C = (samples < sizes[active, None]).sum(1).to(torch.float64)
+            for position, step in enumerate(steps):
+                for repeat in range(step.repeat):
+                    trained, fixed = _split(step, {n: p[active] for n, p in local.params.items()})
+                    fixed = fixed | {n: v[active] for n, v in local.buffers.items()}
+                    site = derive(keys[active], f"step {step.name}", epoch * per_epoch + b, repeat)
+                    args = (
+                        trained,
+                        fixed,
+                        batch,
+                        {n: p[active] for n, p in start.items()} if step.anchored else {},
+                        draw_noise(step, site, samples.shape[1], dtype),
+                    )
+                    if exchange is not None:
+                        grads, outcome = _coupled(step, work.skeleton, exchange, *args)
+                    elif work.backend == "loop":
+                        grads, outcome = _looped(gradients[step.name], *args)
+                    else:
+                        grads, outcome = vmap(gradients[step.name])(*args)
+                    if step.optimiser is not None:
+                        moments = {n: m[active] for n, m in local.moments[step.name].items()}
+                        step.optimiser.step(trained, grads, moments)
+                    for name, value in outcome.buffers.items():
+                        local.buffers[name][active] = value.detach()
+                    if position == 0 and repeat == 0:
+                        _count_means(progress, active, outcome, weight_C)
+                    ok = torch.ones(count, dtype=torch.bool, device=task.device)
+                    ok[active] = torch.isfinite(outcome.loss.detach())
+                    finite.append(ok)
+    if finite:
+        bad = ~torch.stack(finite)
+        if bool(bad.any()):
+            first = int(bad.any(1).nonzero()[0])
+            batch_number = first // sum(step.repeat for step in steps)
+            progress.diverged = [(int(c), batch_number) for c in bad[first].nonzero()[:, 0]]
+    weight = progress.samples.clamp(min=1)
+    progress.loss /= weight
+    for name, total in progress.means.items():
+        progress.means[name] = total / weight.view(-1, *[1] * (total.dim() - 1))
+    return progress

@@ -1,0 +1,246 @@
+"""The contract that every method fills, and the values that pass through it.
+
+A method says, in this order: what one client computes (``client``), how it learns (``phases``, ``steps``, ``loss``),
+what it shares (``shared``, ``upload``), what the server does (``server``, ``aggregate``, ``serve``, ``download``) and
+which weights are judged (``evaluated``). Everything but ``client`` has a default. Nothing here knows a method's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fedloom.federation.exchange import Exchange
+from fedloom.federation.optim import Adam, Optimiser
+from fedloom.federation.stack import Bound, Tensors, matching
+
+
+class Outcome(NamedTuple):
+    """What a loss gives back.
+
+    ``loss`` is a scalar (of one client; [C] for a coupled method). ``buffers`` are new values of client buffers.
+    ``means`` are quantities whose mean over the round's samples the engine keeps for ``upload`` and the log.
+    """
+
+    loss: Tensor
+    buffers: Tensors = {}
+    means: Tensors = {}
+
+
+class Moment(NamedTuple):
+    """What a loss may read besides model and batch.
+
+    ``start``: the client's parameters as they were when the phase began (only where ``Step.anchored``).
+    ``noise``: the step's random draws by name. ``exchange``: for coupled methods, the way to other clients.
+    """
+
+    start: Tensors
+    noise: Tensors
+    exchange: Exchange | None = None
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A random tensor that a step asks for: ``shape`` per sample of the batch, or per step where ``per_sample`` is off."""
+
+    shape: tuple[int, ...]
+    kind: str = "normal"
+    per_sample: bool = True
+
+
+Loss = Callable[[Bound, Any, Moment], Outcome]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One update on every minibatch: ``loss`` over the parameters below the prefixes ``over`` (all, where empty).
+
+    Without an optimiser a step only refreshes buffers and means (statistics). ``repeat`` runs it several times on the
+    same minibatch. ``anchored`` gives the loss the parameters from the start of the phase.
+    """
+
+    loss: Loss
+    optimiser: Optimiser | None
+    over: tuple[str, ...] = ()
+    name: str = "step"
+    repeat: int = 1
+    anchored: bool = False
+    noise: Mapping[str, Noise] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One part of a round: who takes part, whether the shared tensors come down before and go up after.
+
+    ``epochs`` and ``participation`` are the protocol's where None.
+    """
+
+    name: str = "train"
+    epochs: int | None = None
+    participation: float | None = None
+    download: bool = True
+    upload: bool = True
+
+
+@dataclass(frozen=True)
+class Clients:
+    """Some clients of the federation, side by side: ``params`` and ``buffers`` by name, each [c, ...].
+
+    ``positions`` [c] are their places in the federation, ``weights`` [c] their training sample counts, ``means`` the
+    means over this phase's samples of what the losses reported, each [c, ...].
+    """
+
+    positions: Tensor
+    weights: Tensor
+    params: Tensors
+    buffers: Tensors
+    means: Tensors
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """What the server received: tensors [c, ...] of the clients that took part, and their sample counts [c]."""
+
+    positions: Tensor
+    weights: Tensor
+    tensors: Tensors
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors[name]
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean over clients of ``values`` [c, ...], weighted by sample counts (FedAvg's w_k)."""
+        share = (self.weights / self.weights.sum()).to(values.dtype)
+        return torch.tensordot(share, values, dims=1)
+
+
+class ClientModel:
+    """A module that several methods train: how it is built, what its loss is, which part is its head."""
+
+    name: ClassVar[str]
+    head: ClassVar[tuple[str, ...]]
+
+    @dataclass(frozen=True)
+    class Params:
+        """Settings of the model."""
+
+    def __init__(self, params: Any) -> None:
+        self.params = params
+
+    def build(self, task: Any) -> nn.Module:
+        """One client's module."""
+        raise NotImplementedError
+
+    def loss(self, model: Bound, batch: Any, moment: Moment) -> Outcome:
+        """The training loss of one client on one minibatch."""
+        raise NotImplementedError
+
+
+class Method:
+    """Base of every method; see the module's docstring for the places it fills."""
+
+    name: ClassVar[str]
+    cite: ClassVar[str]
+    shared: tuple[str, ...] = ()  # prefixes of the parameters that leave a client; "" stands for all
+    takes_model: ClassVar[bool] = False  # trains the client model that the study names
+    trains: ClassVar[bool] = True  # False for reference rows without a gradient step
+    couples: ClassVar[bool] = False  # clients meet inside the forward pass
+    only_averages: ClassVar[bool] = True  # the server does nothing but a weighted mean
+
+    @dataclass(frozen=True)
+    class Params:
+        """Settings of the method, each with its source; the only home of their defaults."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for wanted in ("name", "cite"):
+            if not isinstance(getattr(cls, wanted, None), str):
+                raise TypeError(f"method {cls.__name__} declares no `{wanted}`")
+
+    def __init__(self, params: Any = None, model: ClientModel | None = None) -> None:
+        self.params = self.Params() if params is None else params
+        self.model = model
+
+    # -- one client ---------------------------------------------------------------------------------------------
+
+    def client(self, task: Any) -> nn.Module:
+        """One client's module; by default the client model that the study names."""
+        if self.model is None:
+            raise TypeError(f"method {self.name} has no client model: name one in the study, or write client()")
+        return self.model.build(task)
+
+    def rounds(self, requested: int) -> int:
+        """How many rounds this method needs when the protocol asks for ``requested``."""
+        return requested
+
+    def phases(self, round_: int) -> Sequence[Phase]:
+        """The phases of a round, in order."""
+        return (Phase(),)
+
+    def steps(self, phase: Phase) -> Sequence[Step]:
+        """What runs on every minibatch of a phase, in order."""
+        return (Step(self.loss, Adam(self.params.lr)),)
+
+    def loss(self, model: Bound, batch: Any, moment: Moment) -> Outcome:
+        """The training loss of one client on one minibatch (of all clients, [C], for a coupled method)."""
+        if self.model is None:
+            raise TypeError(f"method {self.name} has no client model: name one in the study, or write loss()")
+        return self.model.loss(model, batch, moment)
+
+    def predict(self, model: Bound, batch: Any, moment: Moment) -> Tensor:
+        """What the task scores, in the scale of the batch's targets; by default the module's output."""
+        return model(batch)
+
+    def diagnose(self, model: Bound, batch: Any) -> Tensors:
+        """Per-sample quantities for figures and audits, each [B, ...] (e.g. the prototype a window is assigned to)."""
+        return {}
+
+    def edges(self, task: Any) -> Tensor:
+        """Declared edges [2, E] of a coupled method; by default the task's graph."""
+        return task.edges
+
+    # -- what is shared ------------------------------------------------------------------------------------------
+
+    def upload(self, clients: Clients) -> Tensors:
+        """What leaves the clients after a phase, [c, ...] each; by default the parameters below ``shared``."""
+        return {name: clients.params[name] for name in matching(clients.params, self.shared)}
+
+    # -- the server ----------------------------------------------------------------------------------------------
+
+    def server(self, task: Any, start: Tensors) -> Tensors:
+        """The server's state before round 0; by default its own draw of the shared parameters.
+
+        ``start`` holds a fresh client module's parameters, without client axis.
+        """
+        return {name: start[name] for name in matching(start, self.shared)}
+
+    def aggregate(self, server: Tensors, uploads: Uploads) -> Tensors:
+        """The server's new state; by default the weighted mean of each uploaded tensor."""
+        return server | {name: uploads.mean(values) for name, values in uploads.tensors.items()}
+
+    def serve(self, server: Tensors, task: Any, round_: int) -> Tensors:
+        """What the server does on its own after a round's aggregation (server-side training); by default nothing."""
+        return server
+
+    def download(self, server: Tensors, clients: Clients) -> Tensors:
+        """What each client receives, [c, ...] each; by default the server's value of every shared parameter."""
+        return {
+            name: server[name].expand(len(clients), *server[name].shape)
+            for name in matching(server, self.shared)
+            if name in clients.params
+        }
+
+    def evaluated(self, server: Tensors, clients: Clients) -> Tensors:
+        """The weights that are judged, [C, ...] each; by default own parameters under a fresh download."""
+        return clients.params | clients.buffers | self.download(server, clients)
+
+    def round_log(self, server: Tensors, clients: Clients) -> dict[str, float]:
+        """Quantities of the method's own for a round's log, from the clients that took part and the server's new state."""
+        return {}

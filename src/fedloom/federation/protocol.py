@@ -1,0 +1,34 @@
+"""The training protocol that a study sets for a run, whatever the method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How long and on what a federation trains (Atlas, Sec. 5.1: 200 rounds, 1 local epoch, batch 256, all clients).
+
+    ``train_stride`` and ``validation_stride`` take every n-th window of a part; the validation windows are the same in
+    every round. ``precision`` is the floating-point type of weights and data.
+    """
+
+    rounds: int = 200
+    batch: int = 256
+    epochs: int = 1
+    participation: float = 1.0
+    train_stride: int = 1
+    validation_stride: int = 1
+    validate_every: int = 1
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "epochs", "train_stride", "validation_stride", "validate_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"protocol.{name}: expected at least 1, found {getattr(self, name)}")
+        if self.rounds < 0:
+            raise ValueError(f"protocol.rounds: expected at least 0, found {self.rounds}")
+        if not 0 < self.participation <= 1:
+            raise ValueError(f"protocol.participation: expected a share in (0, 1], found {self.participation}")
+        if self.precision not in ("float32", "float64"):
+            raise ValueError(f"protocol.precision: expected float32 or float64, found {self.precision!r}")

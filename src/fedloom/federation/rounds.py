@@ -1,0 +1,268 @@
+"""The federation: rounds of download, local training, upload, aggregation and validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from fedloom.federation.exchange import Exchange, Ledger
+from fedloom.federation.local import Local, Work, train_clients
+from fedloom.federation.memory import clients_per_chunk
+from fedloom.federation.method import Clients, Method, Moment, Phase, Uploads
+from fedloom.federation.protocol import Protocol
+from fedloom.federation.randomness import draw_clients, name_key
+from fedloom.federation.stack import Bound, StackedBound, Tensors, build, matching, stack_clients, tensors_of
+from fedloom.federation.tasks.base import Task, Validation
+
+EVALUATION_CHUNK = 2**16  # client-windows a prediction call takes at most
+
+
+@dataclass
+class Best:
+    """The round with the lowest validation score so far, and the weights judged there."""
+
+    round: int = -1
+    score: float = float("inf")
+    weights: Tensors = field(default_factory=dict)
+
+
+@dataclass
+class State:
+    """All that training carries from round to round; saved and loaded whole.
+
+    ``log`` has one entry (round, client or "all", quantity, value) a logged number. ``diverged`` says why training
+    ended early.
+    """
+
+    round: int
+    params: Tensors
+    buffers: Tensors
+    moments: dict[str, Tensors]
+    server: Tensors
+    best: Best = field(default_factory=Best)
+    log: list[tuple[int, str, str, float]] = field(default_factory=list)
+    diverged: str | None = None
+
+
+class Federation:
+    """A method at work on a task.
+
+    ``backend`` is ``batched`` or ``loop``; ``chunk`` bounds how many clients train side by side (None: by memory).
+    Neither changes the result.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        task: Task,
+        protocol: Protocol,
+        seed: int,
+        backend: str = "batched",
+        chunk: int | None = None,
+    ) -> None:
+        self.method, self.task, self.protocol, self.seed = method, task, protocol, seed
+        self.backend = backend
+        self.rounds = method.rounds(protocol.rounds)
+        self.skeleton, self._params, self._buffers = stack_clients(
+            lambda: method.client(task), seed, task.keys.cpu(), task.dtype, task.device
+        )
+        self._chunk = chunk
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of one client's module."""
+        return sum(p.numel() for p in self.skeleton.parameters())
+
+    def start(self) -> State:
+        """The state before round 0."""
+        method, task = self.method, self.task
+        module = build(lambda: method.client(task), self.seed, name_key("server"), task.dtype)
+        fresh = {n: p.to(task.device) for n, p in tensors_of(module)[0].items()}
+        params = {n: p.clone() for n, p in self._params.items()}
+        buffers = {n: b.clone() for n, b in self._buffers.items()}
+        return State(0, params, buffers, {}, method.server(task, fresh))
+
+    def _ensure_moments(self, state: State, phase: Phase) -> None:
+        for step in self.method.steps(phase):
+            if step.optimiser is not None and step.name not in state.moments:
+                names = matching(state.params, step.over) if step.over else list(state.params)
+                state.moments[step.name] = step.optimiser.start({n: state.params[n] for n in names})
+
+    def _everyone(self, state: State) -> Clients:
+        positions = torch.arange(len(self.task.ids), device=self.task.device)
+        weights = self.task.sizes("train").to(self.task.device)
+        return Clients(positions, weights, state.params, state.buffers, {})
+
+    def weights(self, state: State) -> Tensors:
+        """The weights that are judged in this state, [C, ...] (a tensor all clients share has stride 0 along C)."""
+        return self.method.evaluated(state.server, self._everyone(state))
+
+    def validate(self, weights: Tensors) -> Validation:
+        """Judge ``weights`` on the validation part."""
+        return self.task.validate(predictor(self.method, self.skeleton, self.task, weights), EVALUATION_CHUNK)
+
+    # -- one round -----------------------------------------------------------------------------------------------
+
+    def step(self, state: State) -> None:
+        """Run one round in place: its phases, the server's own work, validation, log."""
+        ledger = Ledger(len(self.task.ids))
+        with torch.no_grad():
+            for phase in self.method.phases(state.round):
+                self._phase(state, phase, ledger)
+                if state.diverged is not None:
+                    break
+            else:
+                with torch.enable_grad():
+                    state.server = self.method.serve(state.server, self.task, state.round)
+            self._note(state, "bytes_up", ledger.up)
+            self._note(state, "bytes_down", ledger.down)
+            last = state.round == self.rounds - 1
+            if state.diverged is None and (last or state.round % self.protocol.validate_every == 0):
+                self._select(state)
+        state.round += 1
+
+    def _note(self, state: State, quantity: str, values: float | Tensor) -> None:
+        if isinstance(values, Tensor):
+            rows = zip(self.task.ids, values.tolist(), strict=True)
+            state.log += [(state.round, client, quantity, float(v)) for client, v in rows]
+        else:
+            state.log.append((state.round, "all", quantity, float(values)))
+
+    def _select(self, state: State) -> None:
+        weights = self.weights(state)
+        looked = self.validate(weights)
+        self._note(state, "validation_score", looked.score)
+        for quantity, values in looked.log.items():
+            self._note(state, quantity, values)
+        if looked.score < state.best.score:
+            state.best = Best(state.round, looked.score, {n: _copy(w) for n, w in weights.items()})
+
+    def _phase(self, state: State, phase: Phase, ledger: Ledger) -> None:
+        method, task, protocol = self.method, self.task, self.protocol
+        share = protocol.participation if phase.participation is None else phase.participation
+        drawn = draw_clients(task.keys, share, self.seed, state.round)
+        sizes = task.sizes("train").to(task.device)
+        drawn = drawn[sizes[drawn] > 0]
+        drawn = drawn[sizes[drawn].argsort(descending=True, stable=True)]
+        work = Work(
+            method, self.skeleton, task, phase, self.seed, state.round,
+            protocol.epochs if phase.epochs is None else phase.epochs, protocol.batch, self.backend,
+        )  # fmt: skip
+        self._ensure_moments(state, phase)
+        chunk = self._chunk or clients_per_chunk(work, state.params)
+        if method.couples:
+            chunk = len(drawn)
+        uploads: list[Tensors] = []
+        losses = torch.full((len(task.ids),), float("nan"), dtype=torch.float64, device=task.device)
+        means: list[Tensors] = []
+        for begin in range(0, len(drawn), max(1, chunk)):
+            rows = drawn[begin : begin + chunk]
+            local = _take(state, rows)
+            if phase.download:
+                self._download(state.server, local, ledger)
+            progress = train_clients(work, local, ledger)
+            _put(state, local)
+            losses[rows] = progress.loss
+            means.append(progress.means)
+            if progress.diverged:
+                client, batch = progress.diverged[0]
+                name = task.ids[int(rows[client])]
+                state.diverged = f"loss of client {name} is not finite in round {state.round}, batch {batch}"
+                break
+            if phase.upload:
+                clients = Clients(rows, sizes[rows], local.params, local.buffers, progress.means)
+                sent = method.upload(clients)
+                ledger.uploaded(rows, sum(v[0].numel() for v in sent.values()))
+                uploads.append(sent)
+        self._note(state, "train_loss", losses)
+        if state.diverged is None and phase.upload and uploads:
+            received = {n: torch.cat([u[n] for u in uploads]) for n in uploads[0]}
+            if received:
+                state.server = method.aggregate(state.server, Uploads(drawn, sizes[drawn], received))
+        if state.diverged is None and means:
+            joined = {n: torch.cat([m[n] for m in means]) for n in means[0]}
+            took_part = Clients(drawn, sizes[drawn], _rows(state.params, drawn), _rows(state.buffers, drawn), joined)
+            for quantity, value in method.round_log(state.server, took_part).items():
+                self._note(state, quantity, value)
+
+    def _download(self, server: Tensors, local: Local, ledger: Ledger) -> None:
+        everyone = local.params | local.buffers
+        weights = self.task.sizes("train").to(self.task.device)[local.rows]
+        received = self.method.download(server, Clients(local.rows, weights, local.params, local.buffers, {}))
+        ledger.downloaded(local.rows, sum(v[0].numel() for v in received.values()))
+        for name, value in received.items():
+            everyone[name].copy_(value)
+            # Moments of a tensor that the server has replaced are stale.
+            for moments in local.moments.values():
+                for kind in ("mean", "square", "count"):
+                    if f"{name}/{kind}" in moments:
+                        moments[f"{name}/{kind}"].zero_()
+
+    def run(self, state: State, after_round: Callable[[State], bool] | None = None) -> State:
+        """Run the remaining rounds. ``after_round`` may save the state; where it returns True training stops early."""
+        while state.round < self.rounds and state.diverged is None:
+            self.step(state)
+            if after_round is not None and after_round(state):
+                return state
+        if state.best.round < 0 and state.diverged is None:
+            self._select(state)
+        return state
+
+
+def _copy(weight: Tensor) -> Tensor:
+    """A copy that stays one row where all clients share the tensor."""
+    if weight.shape[0] > 1 and weight.stride(0) == 0:
+        return weight[:1].clone().expand(weight.shape)
+    return weight.clone()
+
+
+def _contiguous(rows: Tensor) -> bool:
+    return bool((rows == torch.arange(int(rows[0]), int(rows[0]) + len(rows), device=rows.device)).all())
+
+
+def _rows(tensors: Tensors, rows: Tensor) -> Tensors:
+    """The clients' rows: views where they lie side by side, copies else."""
+    if _contiguous(rows):
+        begin = int(rows[0])
+        return {n: t[begin : begin + len(rows)] for n, t in tensors.items()}
+    return {n: t[rows.to(t.device)] for n, t in tensors.items()}
+
+
+def _take(state: State, rows: Tensor) -> Local:
+    moments = {step: _rows(tensors, rows) for step, tensors in state.moments.items()}
+    return Local(rows, _rows(state.params, rows), _rows(state.buffers, rows), moments)
+
+
+def _put(state: State, local: Local) -> None:
+    if _contiguous(local.rows):
+        return
+    pairs = [(state.params, local.params), (state.buffers, local.buffers)]
+    pairs += [(state.moments[step], tensors) for step, tensors in local.moments.items()]
+    for whole, part in pairs:
+        for name, value in part.items():
+            whole[name][local.rows.to(value.device)] = value
+
+
+def predictor(
+    method: Method, skeleton: nn.Module, task: Task, weights: Tensors
+) -> Callable[[tuple, Tensor], Tensor]:
+    """Predict with ``weights`` [C, ...]: (batch [c, ...], rows [c]) -> what the method's ``predict`` gives, [c, ...].
+
+    A coupled method sees all clients at once; every other is mapped over them.
+    """
+    exchange = Exchange(method.edges(task)) if method.couples else None
+
+    def one(tensors: Tensors, batch: tuple) -> Tensor:
+        return method.predict(Bound(skeleton, tensors), batch, Moment({}, {}))
+
+    def predict(batch: tuple, rows: Tensor) -> Tensor:
+        mine = weights if len(rows) == len(task.ids) else {n: w[rows] for n, w in weights.items()}
+        with torch.no_grad():
+            if exchange is not None:
+                return method.predict(StackedBound(skeleton, mine), batch, Moment({}, {}, exchange))
+            return torch.vmap(one)(mine, batch)
+
+    return predict

@@ -1,0 +1,1 @@
+"""What each family of tasks asks of the engine: samples per client, minibatches, validation."""

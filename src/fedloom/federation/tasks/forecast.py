@@ -1,0 +1,227 @@
+"""Forecasting: every client (a sensor) predicts its next H readings from its last T."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from fedloom.data.panel import Panel, read_panel
+from fedloom.errors import InputError
+from fedloom.federation.protocol import Protocol
+from fedloom.federation.randomness import client_keys
+from fedloom.federation.scores import ErrorSums
+from fedloom.federation.tasks.base import Predict, Validation
+
+DAYS_PER_WEEK = 7
+
+
+class Windows(NamedTuple):
+    """A minibatch of one client's windows (with a leading client axis outside the loss).
+
+    ``x`` [B, T] scaled readings, missing ones filled · ``clock`` [B, 2] time-of-day slot and weekday of the last input
+    step · ``last`` [B] last observed scaled reading · ``y`` [B, H] scaled targets, 0 where missing · ``mask`` [B, H]
+    1 where the target was observed · ``valid`` [B] 0 for padding.
+    """
+
+    x: Tensor
+    clock: Tensor
+    last: Tensor
+    y: Tensor
+    mask: Tensor
+    valid: Tensor
+
+
+@dataclass(frozen=True)
+class ForecastTask:
+    """A panel and its partition on one device; windows are gathered by index, never materialised.
+
+    Arrays are [C, S] over S steps: ``inputs`` scaled and filled, ``targets`` scaled (0 where missing), ``observed``,
+    ``last`` (last observed scaled reading up to a step, 0 before the first), ``raw`` (NaN where missing). ``starts``
+    gives each part's window starts as [C, n] padded with -1, ``counts`` how many each client has.
+    """
+
+    ids: list[str]
+    keys: Tensor
+    edges: Tensor
+    history: int
+    horizon: int
+    slots_per_day: int
+    mean: Tensor
+    sd: Tensor
+    inputs: Tensor
+    targets: Tensor
+    observed: Tensor
+    last: Tensor
+    raw: Tensor
+    clock: Tensor
+    starts: dict[str, Tensor]
+    counts: dict[str, Tensor]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the data lie."""
+        return self.inputs.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Floating-point type of the data."""
+        return self.inputs.dtype
+
+    def sizes(self, part: str) -> Tensor:
+        """Windows of each client in ``part``, [C] (int64, CPU)."""
+        return self.counts[part]
+
+    def batch(self, part: str, rows: Tensor, samples_CB: Tensor) -> Windows:
+        """Windows number ``samples_CB`` [c, B] of clients ``rows`` [c]; numbers beyond a client's size are padding."""
+        starts = self.starts[part]
+        padding = samples_CB >= self.counts[part].to(self.device)[rows][:, None]
+        first = starts[rows[:, None], samples_CB.masked_fill(padding, 0)]
+        base = (rows * self.inputs.shape[1])[:, None] + first
+        at_x = base[:, :, None] + torch.arange(self.history, device=self.device)
+        at_y = base[:, :, None] + torch.arange(self.history, self.history + self.horizon, device=self.device)
+        valid = (~padding).to(self.dtype)
+        return Windows(
+            x=self.inputs.view(-1)[at_x],
+            clock=self.clock[first + self.history - 1],
+            last=self.last.view(-1)[at_x[:, :, -1]],
+            y=self.targets.view(-1)[at_y],
+            mask=self.observed.view(-1)[at_y].to(self.dtype) * valid[:, :, None],
+            valid=valid,
+        )
+
+    def truth(self, part: str, rows: Tensor, samples_CB: Tensor) -> tuple[Tensor, Tensor]:
+        """Raw targets [c, B, H] (NaN where missing) and whether each was observed; never scaled and back."""
+        first = self.starts[part][rows[:, None], samples_CB]
+        at = (rows * self.raw.shape[1])[:, None] + first + self.history
+        at_y = at[:, :, None] + torch.arange(self.horizon, device=self.device)
+        return self.raw.view(-1)[at_y], self.observed.view(-1)[at_y]
+
+    def unscale(self, forecast_CBH: Tensor, rows: Tensor) -> Tensor:
+        """Forecasts of clients ``rows`` in the unit of the raw readings."""
+        return forecast_CBH * self.sd[rows][:, None, None] + self.mean[rows][:, None, None]
+
+    def chunks(self, part: str, chunk: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """All windows of a part in order, as (clients [c], window numbers [c, B]); numbers may exceed a short client's size."""
+        counts = self.counts[part].to(self.device)
+        rows = torch.arange(len(self.ids), device=self.device)
+        longest = int(counts.max()) if len(counts) else 0
+        width = max(1, chunk // max(1, len(rows)))
+        for begin in range(0, longest, width):
+            numbers = torch.arange(begin, min(begin + width, longest), device=self.device)
+            yield rows, numbers.expand(len(rows), -1)
+
+    def validate(self, predict: Predict, chunk: int) -> Validation:
+        """Masked MAE in raw units (pooled; also per client) and masked squared error in scaled units."""
+        sums = ErrorSums(len(self.ids), self.horizon, self.device)
+        squared = torch.zeros(len(self.ids), dtype=torch.float64, device=self.device)
+        for rows, numbers in self.chunks("validation", chunk):
+            batch = self.batch("validation", rows, numbers)
+            forecast = predict(batch, rows)
+            truth, observed = self.truth("validation", rows, numbers.clamp(max=self.starts["validation"].shape[1] - 1))
+            sums.add(self.unscale(forecast, rows), truth, observed & (batch.valid > 0)[:, :, None])
+            squared += ((forecast - batch.y).square() * batch.mask).to(torch.float64).sum((1, 2))
+        loss = squared / sums.n.sum(1)
+        return Validation(sums.mae(), {"validation_mae": sums.client_mae(), "validation_loss": loss})
+
+
+def _padded(windows: pd.DataFrame, part: str, clients: int, stride: int) -> tuple[np.ndarray, np.ndarray]:
+    """Window starts of a part as [C, n] padded with -1, every ``stride``-th of each client, and their counts [C]."""
+    chosen = windows[windows["part"] == part]
+    common = np.sort(chosen.loc[chosen["client"] < 0, "start"].to_numpy())[::stride]
+    if len(common):
+        return np.tile(common, (clients, 1)), np.full(clients, len(common))
+    own = [np.sort(chosen.loc[chosen["client"] == c, "start"].to_numpy())[::stride] for c in range(clients)]
+    counts = np.array([len(s) for s in own], dtype=np.int64)
+    starts = np.full((clients, max(1, counts.max(initial=0))), -1, dtype=np.int64)
+    for row, values in zip(starts, own, strict=True):
+        row[: len(values)] = values
+    return starts, counts
+
+
+def _last_observed(scaled: np.ndarray) -> np.ndarray:
+    """Last non-NaN value up to each step [C, S]; 0 (the mean) before a client's first reading."""
+    return np.nan_to_num(pd.DataFrame(scaled.T).ffill().to_numpy().T, nan=0.0)
+
+
+def forecast_task(
+    panel: Panel,
+    partition: dict,
+    clients: pd.DataFrame,
+    windows: pd.DataFrame,
+    protocol: Protocol,
+    device: torch.device,
+) -> ForecastTask:
+    """Put a panel and its partition on ``device``; windows thinned by the protocol's strides.
+
+    Raises InputError where the partition names a client that the panel has not.
+    """
+    unknown = [c for c in clients.index if c not in panel.values.columns]
+    if unknown:
+        raise InputError(f"partition of {partition['dataset']}: clients: expected nodes of the panel, found {unknown[0]!r}")
+    ids = [str(c) for c in clients.index]
+    raw = panel.values[ids].to_numpy(dtype=np.float64).T
+    mean = clients["mean"].to_numpy(dtype=np.float64)[:, None]
+    sd = clients["std"].to_numpy(dtype=np.float64)[:, None]
+    scaled = (raw - mean) / sd
+    observed = ~np.isnan(raw)
+    last = _last_observed(scaled)
+    if partition["fill"] == "last":
+        inputs = np.where(observed, scaled, last)
+    elif partition["fill"] == "raw":
+        literal = partition["missing_literal"]
+        if literal is None:
+            raise InputError(f"partition of {partition['dataset']}: fill: expected mean or last (missing readings have no literal value), found raw")
+        inputs = np.where(observed, scaled, (literal - mean) / sd)
+    else:
+        inputs = np.where(observed, scaled, 0.0)
+    stamps = pd.DatetimeIndex(panel.values.index)
+    minutes = stamps.hour * 60 + stamps.minute
+    clock = np.stack([minutes // partition["interval_minutes"], stamps.dayofweek], axis=1).astype(np.int64)
+    strides = {"train": protocol.train_stride, "validation": protocol.validation_stride, "test": 1}
+    starts, counts = {}, {}
+    for part, stride in strides.items():
+        padded, count = _padded(windows, part, len(ids), stride)
+        starts[part] = torch.from_numpy(padded.astype(np.int64)).to(device)
+        counts[part] = torch.from_numpy(count.astype(np.int64))
+    place = {node: i for i, node in enumerate(ids)}
+    edges = panel.edges[panel.edges["src"].isin(place) & panel.edges["dst"].isin(place)]
+    pairs = np.array([edges["src"].map(place), edges["dst"].map(place)], dtype=np.int64).reshape(2, -1)
+    dtype = getattr(torch, protocol.precision)
+
+    def put(array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.array(array, order="C")).to(device=device, dtype=dtype)
+
+    return ForecastTask(
+        ids=ids,
+        keys=client_keys(ids, device),
+        edges=torch.from_numpy(pairs).to(device),
+        history=int(partition["history"]),
+        horizon=int(partition["horizon"]),
+        slots_per_day=24 * 60 // int(partition["interval_minutes"]),
+        mean=put(mean[:, 0]),
+        sd=put(sd[:, 0]),
+        inputs=put(inputs),
+        targets=put(np.nan_to_num(scaled, nan=0.0)),
+        observed=torch.from_numpy(np.ascontiguousarray(observed)).to(device),
+        last=put(last),
+        raw=put(raw),
+        clock=torch.from_numpy(clock).to(device),
+        starts=starts,
+        counts=counts,
+    )
+
+
+def read_task(panel: Path, partition: Path, protocol: Protocol, device: torch.device) -> ForecastTask:
+    """Read the panel and partition artifacts (folders) and put them on ``device``."""
+    described = json.loads((partition / "partition.json").read_text())
+    clients = pd.read_parquet(partition / "clients.parquet")
+    windows = pd.read_parquet(partition / "windows.parquet")
+    return forecast_task(read_panel(panel), described, clients, windows, protocol, device)
