@@ -1,0 +1,34 @@
+"""Train one run: the step ``train`` of the pipeline."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from fedloom.errors import main
+from fedloom.federation.runs import choose_device, train_run
+from fedloom.methods.registry import make
+from fedloom.progress import RoundProgress
+
+
+def run() -> None:
+    """Read the arguments, train, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--spec", required=True, help="the run's resolved spec, as JSON")
+    parser.add_argument("--digest", required=True, help="digest of the code that the run depends on")
+    parser.add_argument("--panel", type=Path, required=True, help="folder of the panel")
+    parser.add_argument("--partition", type=Path, required=True, help="folder of the partition")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the run")
+    parser.add_argument("--state", type=Path, required=True, help="folder of the training state, outside the outputs")
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    args = parser.parse_args()
+    with RoundProgress() as progress:
+        train_run(
+            json.loads(args.spec), args.digest, make, args.panel, args.partition, args.out, args.state,
+            choose_device(args.device), progress,
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(run)

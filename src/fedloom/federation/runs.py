@@ -1,0 +1,157 @@
+"""A run: from its spec to its folder of weights, rounds and verdict, and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from fedloom.artifacts import atomic, write_text
+from fedloom.errors import InputError
+from fedloom.federation.method import Method
+from fedloom.federation.protocol import Protocol
+from fedloom.federation.rounds import Federation, State
+from fedloom.federation.stack import Tensors
+from fedloom.federation.store import Saver, Store, below, compact, log_frame, read_tensors, spread, write_tensors
+from fedloom.federation.tasks.forecast import ForecastTask, read_task
+
+Maker = Callable[[dict[str, Any]], Method]  # a spec -> its method, with its client model
+
+
+class Interrupted(SystemExit):
+    """Training stopped on a signal after its state was saved; the same command goes on from there."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished (or diverged) run as evaluation reads it."""
+
+    spec: dict[str, Any]
+    verdict: str
+    reason: str | None
+    method: Method
+    task: ForecastTask
+    skeleton: nn.Module
+    tensors: Tensors
+
+    def weights(self, selection: str) -> Tensors:
+        """Weights [C, ...] of the ``selected`` or the ``last`` round, on the task's device."""
+        moved = {n: t.to(self.task.device) for n, t in below(self.tensors, selection).items()}
+        return spread(moved, len(self.task.ids))
+
+
+def choose_device(name: str) -> torch.device:
+    """``auto`` is CUDA where there is one. Raises InputError where a device is asked for that is not there."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("device: expected a CUDA device for 'cuda', found none; use auto or cpu")
+    return torch.device(name)
+
+
+def _identity(spec: dict[str, Any], digest: str, data: list[Path]) -> str:
+    """Hash of spec, code and the content of the data."""
+    mixed = hashlib.sha256(json.dumps([spec, digest], sort_keys=True).encode())
+    for path in sorted(p for folder in data for p in folder.glob("*.*") if not p.name.startswith(".")):
+        mixed.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return mixed.hexdigest()
+
+
+def train_run(
+    spec: dict[str, Any],
+    digest: str,
+    make: Maker,
+    panel: Path,
+    partition: Path,
+    out: Path,
+    state_folder: Path,
+    device: torch.device,
+    progress: Callable[[int, int, str], None] = lambda done, total, text: None,
+    save_every_seconds: float = 30.0,
+) -> None:
+    """Train the run that ``spec`` describes and write its folder; go on from a saved state where there is one.
+
+    ``progress`` is told (rounds done, rounds in all, a short text). Raises InputError on bad input, and Interrupted
+    (exit status 75) after a signal.
+    """
+    protocol = Protocol(**spec["protocol"])
+    task = read_task(panel, partition, protocol, device)
+    if not int(task.sizes("train").sum()):
+        raise InputError(f"{partition}: train windows: expected at least one, found none")
+    store = Store(state_folder, _identity(spec, digest, [panel, partition]))
+    with store.locked():
+        saver = Saver(store, save_every_seconds)
+        federation = Federation(make(spec), task, protocol, spec["seed"])
+        state = store.load(federation.start(), len(task.ids))
+        begun, first = time.monotonic(), state.round
+
+        def after_round(state: State) -> bool:
+            score = f"best validation score {state.best.score:.4g} in round {state.best.round}"
+            progress(state.round, federation.rounds, score)
+            return saver(state)
+
+        federation.run(state, after_round)
+        if saver.stopped_by is not None and state.round < federation.rounds and state.diverged is None:
+            raise Interrupted(75)
+        seconds = time.monotonic() - begun
+        _write(federation, state, spec, digest, out)
+        done = state.round - first
+        timing = {"rounds": [done], "seconds": [seconds], "threads": [torch.get_num_threads()]}
+        with atomic(out / "timing.parquet") as temporary:
+            pd.DataFrame(timing).to_parquet(temporary)
+        environment = {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "device": str(device),
+            "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        }
+        write_text(out / "environment.json", json.dumps(environment, indent=2, sort_keys=True) + "\n")
+        store.clear()
+
+
+def _write(federation: Federation, state: State, spec: dict[str, Any], digest: str, out: Path) -> None:
+    weights: Tensors = {}
+    if state.diverged is None:
+        weights = compact(state.best.weights, "selected") | compact(federation.weights(state), "last")
+    with atomic(out / "weights.safetensors") as temporary:
+        write_tensors(temporary, weights)
+    with atomic(out / "rounds.parquet") as temporary:
+        log_frame(state.log).to_parquet(temporary)
+    described = {
+        "spec": spec,
+        "digest": digest,
+        "verdict": "finished" if state.diverged is None else "diverged",
+        "reason": state.diverged,
+        "rounds": state.round,
+        "selected_round": state.best.round,
+        "clients": federation.task.ids,
+        "parameters": federation.parameters,
+        "history": federation.task.history,
+        "horizon": federation.task.horizon,
+        "train_windows": federation.task.sizes("train").tolist(),
+    }
+    write_text(out / "run.json", json.dumps(described, indent=2, sort_keys=True) + "\n")
+
+
+def read_run(folder: Path, panel: Path, partition: Path, make: Maker, device: torch.device) -> Run:
+    """Read a run's folder and put its task on ``device``."""
+    described = json.loads((folder / "run.json").read_text())
+    spec = described["spec"]
+    task = read_task(panel, partition, Protocol(**spec["protocol"]), device)
+    if task.ids != described["clients"]:
+        raise InputError(f"{folder / 'run.json'}: clients: expected those of {partition}, found others")
+    method = make(spec)
+    tensors, _ = read_tensors(folder / "weights.safetensors")
+    skeleton = method.client(task).to(device=device, dtype=task.dtype)
+    return Run(spec, described["verdict"], described["reason"], method, task, skeleton, tensors)
