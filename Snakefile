@@ -3,7 +3,6 @@
 snakemake --cores all                                   everything, at the scale of config/config.yaml
 snakemake --cores 2 --config scale=desk -- atlas_core   one target
 snakemake --cores 2 results/atlas/table1.md             one artifact, with only the runs it shows
-snakemake -n                                            what would run
 """
 
 import functools
@@ -13,7 +12,7 @@ import sys
 from pathlib import Path
 
 from fedloom.config.digest import code_digest
-from fedloom.config.plan import PANEL, PARTITION, RUN
+from fedloom.config.plan import PANEL, PARTITION, RUN, STATE
 from fedloom.config.resolve import as_text, plugged, read_plan
 from fedloom.config.settings import read_settings
 from fedloom.errors import InputError

@@ -9,12 +9,12 @@ rule evaluate:
     input:
         **PANEL,
         **PARTITION,
-        weights=RUN + "/weights.safetensors",
-        rounds=RUN + "/rounds.parquet",
-        run=RUN + "/run.json",
+        weights=f"{RUN}/weights.safetensors",
+        rounds=f"{RUN}/rounds.parquet",
+        run=f"{RUN}/run.json",
     output:
-        metrics=RUN + "/metrics.parquet",
-        diagnostics=RUN + "/diagnostics.safetensors",
+        metrics=f"{RUN}/metrics.parquet",
+        diagnostics=f"{RUN}/diagnostics.safetensors",
     log:
         "results/logs/evaluate/{scale}/{dataset}/{method}/{variant}/seed{seed}.log",
     benchmark:

@@ -12,11 +12,11 @@ rule train:
         **PANEL,
         **PARTITION,
     output:
-        weights=RUN + "/weights.safetensors",
-        rounds=RUN + "/rounds.parquet",
-        run=RUN + "/run.json",
-        timing=RUN + "/timing.parquet",
-        environment=RUN + "/environment.json",
+        weights=f"{RUN}/weights.safetensors",
+        rounds=f"{RUN}/rounds.parquet",
+        run=f"{RUN}/run.json",
+        timing=f"{RUN}/timing.parquet",
+        environment=f"{RUN}/environment.json",
     log:
         "results/logs/train/{scale}/{dataset}/{method}/{variant}/seed{seed}.log",
     benchmark:
@@ -30,8 +30,8 @@ rule train:
         panel=subpath(input.values, parent=True),
         partition=subpath(input.clients, parent=True),
         out=subpath(output.run, parent=True),
+        state=STATE,
     shell:
         "python scripts/train.py --spec {params.spec:q} --digest {params.code} --panel {params.panel}"
         " --partition {params.partition} --out {params.out} --device {resources.device}"
-        " --state results/state/{wildcards.scale}/{wildcards.dataset}/{wildcards.method}/{wildcards.variant}"
-        "/seed{wildcards.seed} 2> {log}"
+        " --state {params.state} 2> {log}"

@@ -21,6 +21,7 @@ PARTITION = {
     for part in ("clients.parquet", "windows.parquet", "partition.json")
 }
 RUN = "results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}"
+STATE = "results/state/{scale}/{dataset}/{method}/{variant}/seed{seed}"
 
 SHOWN_OF_A_RUN = ("run.json", "rounds.parquet", "metrics.parquet", "diagnostics.safetensors")
 SHOWN_OF_A_PANEL = ("report.json", "truth.parquet")

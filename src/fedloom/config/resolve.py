@@ -11,6 +11,7 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
 from fedloom.methods import registry as methods
 from fedloom.models import registry as models
+
+_method, _model = cache(methods.get), cache(models.get)
 
 
 def read_plan(folder: Path, settings: Settings) -> Plan:
@@ -63,7 +66,7 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
 def plugged(spec: Spec) -> tuple[type, ...]:
     """The classes that a run plugs into the steps: its method and, where it takes one, its client model."""
     model = spec["model"]
-    return (methods.get(spec["method"]), *([models.get(model["name"])] if model else []))
+    return (_method(spec["method"]), *([_model(model["name"])] if model else []))
 
 
 def as_text(spec: Spec) -> str:
@@ -79,6 +82,10 @@ class _Resolver:
     where: str
     datasets: set[str]
     settings: Settings
+
+    @cached_property
+    def methods(self) -> list[str]:
+        return methods.names()
 
     @property
     def asked(self) -> StudyRuns:
@@ -102,14 +109,14 @@ class _Resolver:
         for group in self.asked.groups:
             choose(group, shown, f"{self.where}.groups: no artifact shows the group")
         for method in self.study.variants:
-            choose(method, methods.names(), f"config/studies/{self.name}.yaml: variants")
+            choose(method, self.methods, f"config/studies/{self.name}.yaml: variants")
         for place, params in [("params", self.asked.params)] + [
             (f"groups.{name}.{i}.params", group.params)
             for name, parts in self.asked.groups.items()
             for i, group in enumerate(parts)
         ]:
             for method in params:
-                choose(method, methods.names(), f"{self.where}.{place}")
+                choose(method, self.methods, f"{self.where}.{place}")
 
     def _runs(self, group: Group, where: str) -> Iterator[tuple[RunKey, Spec]]:
         choose(group.dataset, self.datasets, f"{where}.dataset")
@@ -117,7 +124,7 @@ class _Resolver:
         seeds = seed_list(self.settings.seeds if self.settings.seeds is not None else group.seeds)
         for named in group.methods:
             method, _, variant = named.partition("/")
-            choose(method, methods.names(), f"{where}.methods")
+            choose(method, self.methods, f"{where}.methods")
             for each in self._variants(method, variant or "base", group, where):
                 params = self._params(method, each, group, where)
                 model = self._model(method, group, where)
@@ -141,16 +148,16 @@ class _Resolver:
         if variant != "base":
             place = f"config/studies/{self.name}.yaml: variants.{method}.{variant}"
             layers.append((place, self.study.variants[method][variant]))
-        return _resolved(methods.get(method).Params, layers)
+        return _resolved(_method(method).Params, layers)
 
     def _model(self, method: str, group: Group, where: str) -> dict[str, Any] | None:
-        if not methods.get(method).takes_model:
+        if not _method(method).takes_model:
             return None
         if self.study.model is None:
             raise InputError(f"config/studies/{self.name}.yaml: model: missing, but {method} takes a client model")
         choose(self.study.model, models.names(), f"config/studies/{self.name}.yaml: model")
         layers = [(f"{self.where}.model", self.asked.model), (f"{where}.model", group.model)]
-        return {"name": self.study.model, "params": _resolved(models.get(self.study.model).Params, layers)}
+        return {"name": self.study.model, "params": _resolved(_model(self.study.model).Params, layers)}
 
 
 def _resolved(kind: type, layers: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:

@@ -1,0 +1,39 @@
+# Needs Python 3.11 or newer with pip. Everything else goes into .venv, in the versions of requirements.lock.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: run smoke report test test-all lint
+.DEFAULT_GOAL := run
+
+run: $(READY)  ## the pipeline that config/config.yaml asks for
+	$(BIN)/snakemake --cores all
+	@echo "The report: $(CURDIR)/results/report.html"
+
+smoke: $(READY)  ## one method, one seed, one table
+	$(BIN)/snakemake --cores all --config scale=smoke -- results/atlas/table1.md
+
+report: $(READY)  ## both reports: ours, and Snakemake's own with the provenance of every artifact
+	$(BIN)/snakemake --cores all
+	$(BIN)/snakemake --report results/snakemake-report.zip
+	@echo "The reports: $(CURDIR)/results/report.html and $(CURDIR)/results/snakemake-report.zip"
+
+test: $(READY)
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(READY)
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/python workflow/lint.py
+	$(BIN)/mypy
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedloom needs Python 3.11 or newer; set PYTHON=...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
