@@ -1,1 +1,1 @@
-"""From metric rows to tables, figures and the page."""
+"""Tables, figures and the page. A study's artifacts are functions in ``studies/{study}.py``, found by their names."""

@@ -1,0 +1,30 @@
+"""Write the page that shows every artifact: one HTML file that needs nothing beside it.
+
+python scripts/page.py --scale quick --studies NAME=TITLE... --artifacts STEM... --runs DIR... --panels DIR...
+    --out results/report.html
+"""
+
+import argparse
+from pathlib import Path
+
+from fedloom.artifacts import write_text
+from fedloom.errors import main
+from fedloom.report.page import page
+
+
+def run() -> None:
+    """Read the arguments, put the page together, write it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", required=True)
+    parser.add_argument("--studies", required=True, nargs="+", metavar="NAME=TITLE")
+    parser.add_argument("--artifacts", required=True, nargs="+", type=Path, help="paths without endings")
+    parser.add_argument("--runs", required=True, nargs="+", type=Path, help="folders of all runs that are shown")
+    parser.add_argument("--panels", required=True, nargs="+", type=Path, help="folders of their panels")
+    parser.add_argument("--out", required=True, type=Path)
+    a = parser.parse_args()
+    titles = dict(study.split("=", 1) for study in a.studies)
+    write_text(a.out, page(a.scale, titles, a.artifacts, a.runs, a.panels))
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,117 @@
+"""Evaluates a run: its metrics, and the diagnostics that tests and figures need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from fedloom.artifacts import atomic
+from fedloom.data.panel import read_panel
+from fedloom.evaluation.blocks import BlockSums
+from fedloom.evaluation.forecasting import MASKED, UNMASKED, Batch, Scores, metric_rows, null_rows
+from fedloom.evaluation.schema import IDENTITY, METRICS, write_metrics
+from fedloom.evaluation.truth import BestPossible, Truth, read_truth
+from fedloom.federation.inference import Forecast, forecasts
+from fedloom.federation.runs import Maker, read_run
+from fedloom.federation.tasks.forecast import ForecastTask
+
+SELECTIONS = ("selected", "last")
+UNASSIGNED = 255
+
+
+class Judged:
+    """What one set of weights earns on the test part of ``task``, window by window as forecasts come in."""
+
+    def __init__(self, task: ForecastTask, missing_literal: float | None, truth: Truth | None) -> None:
+        self.task, self.truth = task, truth
+        self.starts_CW = task.starts["test"]
+        self.counts_C = task.counts["test"].to(task.device)
+        self.scores = Scores(len(task.ids), task.horizon, missing_literal, task.device)
+        self.blocks = BlockSums(self.starts_CW, task.slots_per_day)
+        self.best = None if truth is None else BestPossible(truth, task.horizon)
+        self.assignment_CW = torch.full_like(self.starts_CW, -1)
+
+    def add(self, forecast: Forecast) -> None:
+        """Score the forecasts of some windows."""
+        windows = forecast.windows
+        window_CB = torch.where(windows < self.counts_C[:, None], windows, -1)
+        batch = Batch(forecast.forecast_CBH, forecast.truth_CBH, forecast.mask_CBH, window_CB)
+        self.scores.add(batch)
+        self.blocks.add(batch)
+        if self.best is not None:
+            self.best.add(batch, self.starts_CW[:, windows], self.task.history)
+        if "assignment" in forecast.diagnostics:
+            assigned = forecast.diagnostics["assignment"].to(self.assignment_CW.dtype)
+            self.assignment_CW[:, windows] = torch.where(window_CB >= 0, assigned, -1)
+
+    @property
+    def assigned(self) -> bool:
+        """Whether the method assigns windows to prototypes."""
+        return bool((self.assignment_CW >= 0).any())
+
+    def rows(self) -> pd.DataFrame:
+        """Return all metric rows of these weights."""
+        tables = [metric_rows(self.scores, self.task.ids)]
+        if self.best is not None:
+            tables.append(self.best.rows())
+        if self.truth is not None and self.assigned:
+            tables.append(self.truth.information(self.assignment_CW, self.starts_CW, self.task.history))
+        return pd.concat(tables, ignore_index=True)
+
+    def diagnostics(self) -> dict[str, NDArray[Any]]:
+        """Return error sums by block [C, K] and, where there are prototypes, the assignment [C, W] of each window.
+
+        255 marks a window that a node does not have; ``starts`` [C, W] are the windows' first input steps.
+        """
+        found = {"abs_error": self.blocks.abs, "sq_error": self.blocks.sq, "count": self.blocks.n}
+        if self.assigned:
+            found["assignment"] = self.assignment_CW.masked_fill(self.assignment_CW < 0, UNASSIGNED).to(torch.uint8)
+            found["starts"] = self.starts_CW.to(torch.int32)
+        return {name: np.ascontiguousarray(values.cpu().numpy()) for name, values in found.items()}
+
+
+def judge(
+    forecasts: Iterable[Forecast], task: ForecastTask, missing_literal: float | None, truth: Truth | None
+) -> Judged:
+    """Score a stream of forecasts of all test windows of ``task``; batches of any size give the same result."""
+    judged = Judged(task, missing_literal, truth)
+    for forecast in forecasts:
+        judged.add(forecast)
+    return judged
+
+
+def evaluate(run_dir: Path, panel_dir: Path, partition_dir: Path, out: Path, make: Maker, device: torch.device) -> None:
+    """Write ``metrics.parquet`` and ``diagnostics.safetensors`` of the run in ``run_dir`` to ``out``.
+
+    A diverged run gets the same rows of errors, each null with its reason, and no diagnostics. Raises InputError for a
+    missing or broken artifact.
+    """
+    run = read_run(run_dir, panel_dir, partition_dir, make, device)
+    panel = read_panel(panel_dir)
+    diagnostics: dict[str, NDArray[Any]] = {}
+    tables = []
+    for selection in SELECTIONS:
+        if run.verdict == "diverged":
+            rows = null_rows(run.task.ids, run.task.horizon, str(run.reason), [MASKED, UNMASKED])
+        else:
+            found = forecasts(run.method, run.skeleton, run.weights(selection), run.task)
+            judged = judge(found, run.task, panel.report["missing_literal"], read_truth(panel, run.task.ids))
+            rows = judged.rows()
+            diagnostics = diagnostics or judged.diagnostics()
+        tables.append(rows.assign(selection=selection))
+    write_metrics(of_run(pd.concat(tables, ignore_index=True), run.spec), out / "metrics.parquet")
+    with atomic(out / "diagnostics.safetensors") as temporary:
+        save_file(diagnostics, temporary)
+
+
+def of_run(rows: pd.DataFrame, spec: dict[str, Any], split: str = "test") -> pd.DataFrame:
+    """Return ``rows`` as the table of metrics has them, under the identity of the run that ``spec`` describes."""
+    whole = rows.assign(**{name: spec[name] for name in IDENTITY}, split=split, lo=np.nan, hi=np.nan)
+    return whole[list(METRICS.columns)].astype({"seed": "int64", "n": "int64", "reason": "str"})

@@ -1,0 +1,95 @@
+"""How methods, variants, datasets and metrics are called in print, and in which group a table lists a method.
+
+A name that is not listed here, such as one that a plug-in brings, is printed as it is.
+"""
+
+from __future__ import annotations
+
+CENTRALISED, GENERAL, SPATIAL, REFERENCE = (
+    "Centralised",
+    "General federated",
+    "Federated spatio-temporal",
+    "Reference, no federation",
+)
+FEDERATED = (GENERAL, SPATIAL)
+
+METHODS: dict[str, tuple[str, str]] = {
+    "dcrnn": ("DCRNN", CENTRALISED),
+    "gwnet": ("GWNet", CENTRALISED),
+    "stid": ("STID", CENTRALISED),
+    "cast": ("CaST", CENTRALISED),
+    "stdn": ("STDN", CENTRALISED),
+    "fast": ("FaST", CENTRALISED),
+    "fedavg": ("FedAvg", GENERAL),
+    "fedprox": ("FedProx", GENERAL),
+    "fedper": ("FedPer", GENERAL),
+    "fedgru": ("FedGRU", SPATIAL),
+    "fedgtp": ("FedGTP", SPATIAL),
+    "cnfgnn": ("CNFGNN", SPATIAL),
+    "fuels": ("Fuels", SPATIAL),
+    "feddis": ("FedDis", SPATIAL),
+    "sc_fsgl": ("SC-FSGL", SPATIAL),
+    "atlas": ("Atlas", SPATIAL),
+    "local": ("Local", REFERENCE),
+    "persistence": ("Persistence", REFERENCE),
+    "weekly_profile": ("Weekly profile", REFERENCE),
+}
+"""Name -> label and group, in the order of a table (the order of the papers)."""
+
+VARIANTS = {
+    "A.1": "no aggregation",
+    "A.2": "encoder shared too",
+    "A.3": "encoder and decoder shared too",
+    "A.4": "no alignment",
+    "A.5": "hard assignment",
+    "A.6": "dominant prototype only",
+    "A.1s": "no aggregation, one start for all",
+    "A.4prime": "no alignment, independent starts",
+    "FR": "frozen random codebook",
+    "residual": "decoder sees z too",
+    "wide": "wide encoder",
+    "compact": "compact encoder",
+}
+"""Variant -> what it changes."""
+
+VARIANT_NAMES = {"A.4prime": "A.4′"}
+DATASETS = {
+    "metr-la": "METR-LA",
+    "pems-bay": "PEMS-BAY",
+    "pems03": "PEMS03",
+    "pems04": "PEMS04",
+    "pems08": "PEMS08",
+    "knowair": "KnowAir",
+    "regimes": "regimes (generated)",
+}
+METRICS = {"mae": "MAE", "rmse": "RMSE", "mape": "MAPE", "nmi": "NMI"}
+
+
+def method_label(method: str) -> str:
+    """Return the method's name in print."""
+    return METHODS.get(method, (method, ""))[0]
+
+
+def method_group(method: str) -> str:
+    """Return the group of a method; one that is not listed counts as a general federated one."""
+    return METHODS.get(method, ("", GENERAL))[1]
+
+
+def run_label(method: str, variant: str) -> str:
+    """Return the name of a method's variant in print, e.g. ``A.5 hard assignment``."""
+    if variant == "base":
+        return method_label(method)
+    return f"{VARIANT_NAMES.get(variant, variant)} {VARIANTS.get(variant, '')}".rstrip()
+
+
+def order(method: str, variant: str = "base") -> tuple[int, int, str, str]:
+    """Return the place of a method's variant in a table: listed ones as listed, then others by name."""
+    methods, variants = list(METHODS), ["base", *VARIANTS]
+    place = methods.index(method) if method in methods else len(methods)
+    part = variants.index(variant) if variant in variants else len(variants)
+    return place, part, method, variant
+
+
+def dataset_label(dataset: str, part: str | None) -> str:
+    """Return a dataset's name in print; a part of a dataset is named as the part that it is."""
+    return part if part else DATASETS.get(dataset, dataset)

@@ -1,0 +1,147 @@
+"""The page: every artifact of every study with its caption, the data repairs and the runs, in one HTML file.
+
+The file needs nothing beside it: styles are inline and images are data URIs. Built again from the same artifacts it
+is the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+from markdown_it import MarkdownIt
+
+from fedloom.data.panel import read_report
+from fedloom.errors import InputError
+from fedloom.report.figure import read_caption
+from fedloom.report.labels import dataset_label, method_label, order
+from fedloom.report.layout import ending
+from fedloom.report.shown import read_record
+
+STYLE = Path(__file__).with_name("page.css")
+
+
+def page(
+    scale: str, titles: dict[str, str], stems: Sequence[Path], runs: Iterable[Path], panels: Iterable[Path]
+) -> str:
+    """Return the page (HTML).
+
+    ``titles`` maps a study to its title, in order; a stem is the path of an artifact without its ending, in a folder
+    named as its study. Raises InputError for an artifact that is neither a table (md) nor a figure (png).
+    """
+    sections = [_study(study, title, [s for s in stems if s.parent.name == study]) for study, title in titles.items()]
+    links = [f'<a href="#{study}">{html.escape(title)}</a>' for study, title in titles.items()]
+    links += ['<a href="#data">Data</a>', '<a href="#runs">Runs</a>']
+    records = pd.DataFrame([read_record(folder) for folder in runs])
+    reports = pd.DataFrame([read_report(folder) for folder in panels])
+    return "\n".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>fedloom: results at scale {html.escape(scale)}</title>",
+            f"<style>\n{STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>",
+            f"<header><h1>Results at scale <em>{html.escape(scale)}</em></h1>",
+            f"<p>{_verdicts(records)}</p>",
+            f"<nav>{' '.join(links)}</nav></header>\n<main>",
+            *sections,
+            _data(reports),
+            _runs(records, reports),
+            "</main>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def _study(study: str, title: str, stems: Sequence[Path]) -> str:
+    shown = "\n".join(_artifact(stem) for stem in stems)
+    return f'<section id="{study}">\n<h2>{html.escape(title)}</h2>\n{shown}\n</section>'
+
+
+def _artifact(stem: Path) -> str:
+    table, picture = ending(stem, "md"), ending(stem, "png")
+    if table.is_file():
+        heading, _, rest = table.read_text(encoding="utf-8").partition("\n")
+        body = MarkdownIt("commonmark", {"html": True}).enable("table").render(rest)
+        caption = MarkdownIt("commonmark").renderInline(heading.removeprefix("# "))
+        body = body.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
+        also = [ending(stem, suffix) for suffix in ("csv", "tex", "md")]
+        return f"<article>\n<h3>{caption}</h3>\n{body}{_files(also)}</article>"
+    if picture.is_file():
+        heading, notes = read_caption(picture)
+        data = base64.b64encode(picture.read_bytes()).decode()
+        image = f'<img alt="{html.escape(heading)}" src="data:image/png;base64,{data}">'
+        also = [ending(stem, suffix) for suffix in ("pdf", "png")]
+        return (
+            f"<article>\n<h3>{html.escape(heading)}</h3>\n<figure>{image}</figure>\n"
+            f"<p>{html.escape(notes)}</p>{_files(also)}</article>"
+        )
+    raise InputError(f"{stem}: expected a table (md) or a figure (png), found neither")
+
+
+def _files(paths: Iterable[Path]) -> str:
+    names = ", ".join(f"<code>{html.escape(f'{path.parent.name}/{path.name}')}</code>" for path in paths)
+    return f'<p class="files">Beside this page: {names}</p>\n'
+
+
+def _verdicts(records: pd.DataFrame) -> str:
+    lost = int((records["verdict"] == "diverged").sum()) if len(records) else 0
+    seeds = sorted(set(records["seed"])) if len(records) else []
+    ended = f"{lost} of them diverged" if lost else "all of them finished"
+    return f"{len(records)} runs, {ended}; seeds {', '.join(str(seed) for seed in seeds)}."
+
+
+def _data(reports: pd.DataFrame) -> str:
+    rows = []
+    for report in reports.to_dict("records"):
+        done = [f"{count} {name.replace('_', ' ')}" for name, count in sorted(report["repairs"].items()) if count]
+        rows.append(
+            [
+                dataset_label(report["dataset"], None),
+                report["part"] or "the whole",
+                f"{report['rows']:,}",
+                f"{report['nodes']:,}",
+                f"{report['interval_minutes']} min",
+                report["unit"],
+                f"{report['missing_share']:.2%}",
+                "; ".join(done) or "none",
+            ]
+        )
+    header = ["Dataset", "Part", "Steps", "Nodes", "Interval", "Unit", "Missing", "Repairs"]
+    return f'<section id="data">\n<h2>Data</h2>\n{_table(header, rows, numbers=(2, 3, 4, 6))}\n</section>'
+
+
+def _runs(records: pd.DataFrame, reports: pd.DataFrame) -> str:
+    if records.empty:
+        return ""
+    parts = {report["dataset"]: report["part"] for report in reports.to_dict("records")}
+    known = sorted(
+        records.to_dict("records"), key=lambda r: (r["dataset"], order(r["method"], r["variant"]), r["seed"])
+    )
+    rows = [
+        [
+            dataset_label(r["dataset"], parts.get(r["dataset"])),
+            method_label(r["method"]),
+            r["variant"],
+            str(r["seed"]),
+            str(r["rounds"]),
+            "–" if pd.isna(r["selected_round"]) else str(int(r["selected_round"])),
+            r["verdict"] if r["verdict"] != "diverged" else f"diverged: {r['reason']}",
+        ]
+        for r in known
+    ]
+    header = ["Dataset", "Method", "Variant", "Seed", "Rounds", "Selected", "Verdict"]
+    table = _table(header, rows, numbers=(3, 4, 5))
+    note = "Rounds count from 0; selected is the round that was best in validation."
+    return f'<section id="runs">\n<h2>Runs</h2>\n<p>{note}</p>\n{table}\n</section>'
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int]) -> str:
+    style = [' style="text-align:right"' if i in numbers else "" for i in range(len(header))]
+    head = "".join(f"<th{s}>{html.escape(name)}</th>" for s, name in zip(style, header, strict=True))
+    body = "\n".join(
+        "<tr>" + "".join(f"<td{s}>{html.escape(cell)}</td>" for s, cell in zip(style, row, strict=True)) + "</tr>"
+        for row in rows
+    )
+    return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'

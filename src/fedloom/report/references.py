@@ -1,0 +1,38 @@
+"""Numbers that a paper prints, from ``config/references/{study}.csv``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pandera.pandas as pa
+
+from fedloom.errors import InputError
+from fedloom.evaluation.schema import CONDITION, check_table
+
+COLUMNS = ["table", "dataset", "method", "variant", "condition", "metric", "value"]
+REFERENCES = pa.DataFrameSchema(
+    {name: pa.Column(str) for name in ("table", "dataset", "method", "variant")}
+    | {
+        "condition": pa.Column(str, pa.Check.str_matches(CONDITION)),
+        "metric": pa.Column(str, pa.Check.str_matches(r"^[a-z_]+$")),
+        "value": pa.Column("float64", pa.Check(lambda values: values.abs() < float("inf"), name="a finite number")),
+    },
+    unique=COLUMNS[:-1],
+    strict=True,
+)
+
+
+def read_references(path: Path) -> pd.DataFrame:
+    """Read published values: table, dataset, method, variant, condition, metric, value.
+
+    Raises InputError, naming file and column, where a column is missing or a value is no number.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: expected published values, found no such file")
+    frame = pd.read_csv(path, dtype=dict.fromkeys(COLUMNS[:-1], "str"), keep_default_na=False)
+    found = pd.to_numeric(frame["value"], errors="coerce") if "value" in frame else pd.Series(dtype=float)
+    if found.isna().any():
+        row = found.isna().idxmax()
+        raise InputError(f"{path}: value: row {row + 2}: expected a number, found {frame['value'][row]!r}")
+    return check_table(REFERENCES, frame.assign(value=found) if "value" in frame else frame, str(path))

@@ -1,0 +1,108 @@
+"""What an artifact shows: the runs it was given, with the panels they were run on and the numbers a paper prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from safetensors.numpy import load_file
+
+from fedloom.data.panel import read_report
+from fedloom.errors import InputError
+from fedloom.evaluation.schema import read_metrics
+from fedloom.report.labels import dataset_label, order
+from fedloom.report.references import COLUMNS, read_references
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One artifact: its name, what config says of it, and the folders of exactly the runs it shows.
+
+    ``panels`` maps a dataset to what its panel says of itself, ``references`` holds published values.
+    """
+
+    study: str
+    name: str
+    scale: str
+    caption: str
+    folders: tuple[Path, ...]
+    panels: dict[str, dict[str, Any]]
+    references: pd.DataFrame
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One row a run: dataset, method, variant, seed, rounds, verdict, reason, folder; in the order of a table."""
+        records = [read_record(folder) for folder in self.folders]
+        if not records:
+            raise InputError(f"{self.study}/{self.name}: expected at least one run to show, found none")
+        unknown = {r["dataset"] for r in records} - set(self.panels)
+        if unknown:
+            raise InputError(
+                f"{self.study}/{self.name}: expected the panel of {min(unknown)}, found {list(self.panels)}"
+            )
+        records.sort(key=lambda r: (list(self.panels).index(r["dataset"]), order(r["method"], r["variant"]), r["seed"]))
+        return pd.DataFrame(records)
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """The metrics of all runs, one below the other."""
+        return pd.concat([read_metrics(folder / "metrics.parquet") for folder in self.runs["folder"]])
+
+    @property
+    def datasets(self) -> list[str]:
+        """Datasets of the runs, in the order in which their panels were given."""
+        return list(dict.fromkeys(self.runs["dataset"]))
+
+    def label(self, dataset: str) -> str:
+        """The dataset's name in print."""
+        return dataset_label(dataset, self.panels[dataset]["part"])
+
+    def rounds(self, folder: Path) -> pd.DataFrame:
+        """The log of a run: round, client, quantity, value."""
+        return pd.read_parquet(folder / "rounds.parquet")
+
+    def diagnostics(self, folder: Path) -> dict[str, Any]:
+        """The arrays of a run's diagnostics by name."""
+        return load_file(folder / "diagnostics.safetensors")
+
+    @property
+    def facts(self) -> str:
+        """What every caption ends with: scale, seeds, rounds, and the part of a dataset where it is one."""
+        runs = self.runs
+        trained = runs[runs["rounds"] > 0]
+        sentences = [f"Scale {self.scale}", f"seeds {', '.join(str(seed) for seed in sorted(set(runs['seed'])))}"]
+        by_dataset = {self.label(d): sorted(set(of["rounds"])) for d, of in trained.groupby("dataset", sort=False)}
+        rounds = [f"{'/'.join(map(str, found))} rounds on {name}" for name, found in by_dataset.items()]
+        return "; ".join([*sentences, *rounds]) + "."
+
+
+def show(
+    study: str,
+    name: str,
+    scale: str,
+    caption: str,
+    runs: Iterable[Path],
+    panels: Iterable[Path],
+    references: Path | None = None,
+) -> Shown:
+    """Collect what the artifact ``name`` of ``study`` shows. Raises InputError where a panel's report is missing."""
+    reports = [read_report(folder) for folder in panels]
+    published = pd.DataFrame(columns=COLUMNS) if references is None else read_references(references)
+    by_dataset = {report["dataset"]: report for report in reports}
+    return Shown(study, name, scale, caption, tuple(runs), by_dataset, published)
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Return who a run is and how it ended, from its ``run.json``."""
+    path = folder / "run.json"
+    if not path.is_file():
+        raise InputError(f"{path}: expected the record of a run, found no such file")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    identity = {key: record["spec"][key] for key in ("dataset", "method", "variant", "seed")}
+    how = {key: record[key] for key in ("verdict", "reason", "rounds", "selected_round")}
+    return identity | how | {"folder": folder}

@@ -1,0 +1,1 @@
+"""One file a study: which function makes which of its artifacts."""
