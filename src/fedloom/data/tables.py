@@ -1,0 +1,129 @@
+"""Decoding of raw files into frames, by form; every defect becomes one line that names the file and the place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+
+from fedloom.data.raw import Raw, note_path, open_raw
+from fedloom.errors import InputError
+
+
+@dataclass(frozen=True)
+class RawFolder:
+    """The raw files of one dataset by key."""
+
+    path: Path
+
+    def open(self, key: str) -> Raw:
+        """The file ``key``, verified. Raises InputError if it is missing or damaged."""
+        return open_raw(self.path, key)
+
+    def has(self, key: str) -> bool:
+        """Whether the dataset has a file ``key``."""
+        return note_path(self.path / key).is_file()
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a reader makes of raw files, not yet cleaned.
+
+    values: index of naive local stamps, one column a node, raw values.
+    positions: index of node ids, ``lat`` and ``lon`` in degrees; it lists every node that the official data have.
+    distances: ``src``, ``dst``, ``distance`` in the unit of the raw file, directed.
+    edges: ``src``, ``dst``, ``weight`` where the raw files give the graph itself.
+    features: covariates on stamps of their own; columns ``name`` or ``name/{node}``.
+    """
+
+    values: pd.DataFrame
+    positions: pd.DataFrame | None = None
+    distances: pd.DataFrame | None = None
+    edges: pd.DataFrame | None = None
+    features: pd.DataFrame | None = None
+
+
+def read_table(raw: Raw, **options: Any) -> pd.DataFrame:
+    """The table in a parquet or (packed) CSV file; ``options`` go to ``pandas.read_csv``."""
+    try:
+        if raw.form == "parquet":
+            return pd.read_parquet(raw.path)
+        name, _, packing = raw.form.partition(".")
+        if name == "csv":
+            packed: Any = {"": None, "gz": "gzip", "xz": "xz"}[packing]
+            return pd.read_csv(raw.path, compression=packed, **options)
+    except pd.errors.EmptyDataError:
+        raise InputError(f"{raw.path}: expected a table, found an empty file") from None
+    except (ValueError, OSError, EOFError, KeyError) as error:
+        raise InputError(f"{raw.path}: expected {raw.form}, found {' '.join(str(error).split())}") from error
+    raise InputError(f"{raw.path}: expected a table as parquet or csv, found form {raw.form!r}")
+
+
+def read_wide(raw: Raw) -> pd.DataFrame:
+    """A table whose first column holds stamps and whose other columns are nodes, as numbers; pandas' HDF5 too."""
+    if raw.form == "h5":
+        return _read_hdf(raw.path)
+    table = read_table(raw, dtype={0: "str"})
+    if table.empty or len(table.columns) < 2:
+        raise InputError(f"{raw.path}: expected stamps and at least one node, found a table of shape {table.shape}")
+    stamps = parse_stamps(table.iloc[:, 0], raw.path)
+    values = table.iloc[:, 1:].set_axis(stamps, axis=0)
+    values.columns = values.columns.astype("str")
+    repeated = [name for name in values.columns if name.endswith(".1") and name[:-2] in values.columns]
+    if repeated:
+        raise InputError(f"{raw.path}: expected each column once, found {repeated[0][:-2]!r} twice")
+    return numbers(values, raw.path)
+
+
+def parse_stamps(column: pd.Series, path: Path, pattern: str | None = None) -> pd.DatetimeIndex:
+    """Stamps as a naive index. Raises InputError that names the first row that holds none."""
+    stamps = pd.to_datetime(column, errors="coerce", format=pattern)
+    bad = stamps.isna().to_numpy()
+    if bad.any():
+        row = int(bad.argmax())
+        raise InputError(f"{path}: row {row + 1}: expected a time stamp, found {column.iloc[row]!r}")
+    index = pd.DatetimeIndex(stamps, name="timestamp")
+    if index.tz is not None:
+        raise InputError(f"{path}: expected stamps in local time without a zone, found zone {index.tz}")
+    return index.as_unit("ns")
+
+
+def numbers(values: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """``values`` with every column numeric. Raises InputError that names the first cell that holds text."""
+    for name in values.columns:
+        if not pd.api.types.is_numeric_dtype(values[name]):
+            column = pd.to_numeric(values[name], errors="coerce")
+            bad = (column.isna() & values[name].notna()).to_numpy()
+            if bad.any():
+                row = int(bad.argmax())
+                raise InputError(
+                    f"{path}: column {name!r}, row {row + 1}: expected a number, found {values[name].iloc[row]!r}"
+                )
+            values = values.assign(**{name: column})
+    return values
+
+
+def read_array(raw: Raw, key: str | None = None) -> np.ndarray:
+    """An array from ``npy``, or from the entry ``key`` of ``npz``; never unpickles."""
+    try:
+        loaded = np.load(raw.path, allow_pickle=False, mmap_mode="r" if raw.form == "npy" else None)
+        return loaded if key is None else loaded[key]
+    except (ValueError, OSError, KeyError, EOFError) as error:
+        raise InputError(f"{raw.path}: expected {raw.form} with {key or 'one array'}, found {error}") from error
+
+
+def _read_hdf(path: Path) -> pd.DataFrame:
+    """The only frame of a file in pandas' fixed HDF5 layout, whose stamps are nanoseconds."""
+    try:
+        with h5py.File(path) as file:
+            (group,) = file.values()
+            names, stamps, block = group["axis0"][:], group["axis1"][:], group["block0_values"][:]
+    except (OSError, KeyError, ValueError) as error:
+        raise InputError(f"{path}: expected one frame in pandas' HDF5 layout, found {error}") from error
+    columns = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+    index = pd.DatetimeIndex(stamps.astype("datetime64[ns]"), name="timestamp")
+    return pd.DataFrame(block, index=index, columns=columns)
