@@ -54,13 +54,13 @@ rule figure:
 
 rule page:
     input:
-        [file for artifact in PLAN.artifacts for file in artifact.files],
+        PLAN.page_files,
     output:
         "results/report.html",
     log:
         "results/logs/page.log",
     params:
-        shown=PLAN.arguments,
+        shown=PLAN.page_arguments,
         code=digest("page"),
     shell:
         "python scripts/page.py {params.shown:q} --out {output} 2> {log}"

@@ -80,7 +80,7 @@ def _describe(kind: type, error: ValidationError) -> str:
         return f"key {key!r} is missing"
     if first["type"] == "literal_error":
         options = [part.strip().strip("'") for part in first["ctx"]["expected"].replace(" or ", ", ").split(", ")]
-        return f"{key}: found {found!r}, expected {one_of(found, options)}"
+        return f"{key}: found {found!r}, expected {one_of(found, sorted(options))}"
     return f"{key}: found {found!r}, expected: {first['msg'].removeprefix('Value error, ')}"
 
 

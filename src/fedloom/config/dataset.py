@@ -31,6 +31,10 @@ class Dataset(Strict):
         """The settings of fetching one raw file, as sorted JSON."""
         return _json(self.files[key])
 
+    def own_files(self, key: str) -> list[str]:
+        """Paths of one's own files behind the raw file ``key``: when they change it is fetched again."""
+        return [form.path for form in self.files[key].forms if form.path]
+
     def panel_section(self) -> str:
         """The settings of building the panel, as sorted JSON."""
         return _json(self.panel)

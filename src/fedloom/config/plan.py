@@ -66,12 +66,12 @@ class ArtifactPlan:
     @property
     def run_files(self) -> list[str]:
         """What the artifact reads of its runs."""
-        return [f"{folder}/{file}" for folder in self._run_folders for file in SHOWN_OF_A_RUN]
+        return [f"{folder}/{file}" for folder in self.run_folders for file in SHOWN_OF_A_RUN]
 
     @property
     def panel_files(self) -> list[str]:
         """What the artifact reads of its panels."""
-        return [f"{folder}/{file}" for folder in self._panel_folders for file in SHOWN_OF_A_PANEL]
+        return [f"{folder}/{file}" for folder in self.panel_folders for file in SHOWN_OF_A_PANEL]
 
     @property
     def references(self) -> list[str]:
@@ -82,15 +82,17 @@ class ArtifactPlan:
     def arguments(self) -> list[str]:
         """What the scripts of tables and figures are told about the artifact."""
         published = ["--reference", *self.references] if self.reference else []
-        shown = ["--panels", *self._panel_folders, "--runs", *self._run_folders]
+        shown = ["--panels", *self.panel_folders, "--runs", *self.run_folders]
         return ["--scale", self.scale, "--caption", self.caption, *published, *shown]
 
     @property
-    def _run_folders(self) -> list[str]:
+    def run_folders(self) -> list[str]:
+        """Folders of the runs that it shows."""
         return [f"results/runs/{key.folder(self.scale)}" for key in self.runs]
 
     @property
-    def _panel_folders(self) -> list[str]:
+    def panel_folders(self) -> list[str]:
+        """Folders of the panels of these runs."""
         return [f"results/data/{dataset}/panel" for dataset in dict.fromkeys(key.dataset for key in self.runs)]
 
 
@@ -129,7 +131,22 @@ class Plan:
         return {wildcard: "|".join(map(re.escape, values)) or "(?!)" for wildcard, values in allowed.items()}
 
     @property
-    def arguments(self) -> list[str]:
+    def page_files(self) -> list[str]:
+        """What the page reads: the artifacts, and what these read of runs and panels."""
+        files = [(*each.files, *each.run_files, *each.panel_files) for each in self.artifacts]
+        return list(dict.fromkeys(file for of_one in files for file in of_one))
+
+    @property
+    def page_arguments(self) -> list[str]:
         """What the script of the page is told."""
         titles = [f"{study}={title}" for study, title in self.titles.items()]
-        return ["--scale", self.scale, "--studies", *titles, "--artifacts", *(each.stem for each in self.artifacts)]
+        runs = dict.fromkeys(folder for each in self.artifacts for folder in each.run_folders)
+        panels = dict.fromkeys(folder for each in self.artifacts for folder in each.panel_folders)
+        artifacts = [each.stem for each in self.artifacts]
+        return [
+            *("--scale", self.scale),
+            *("--studies", *titles),
+            *("--artifacts", *artifacts),
+            *("--runs", *runs),
+            *("--panels", *panels),
+        ]

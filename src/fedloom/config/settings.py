@@ -19,8 +19,15 @@ def seed_list(seeds: int | tuple[int, ...]) -> tuple[int, ...]:
     return tuple(range(seeds)) if isinstance(seeds, int) else seeds
 
 
-Seed = Annotated[int, Field(ge=0)]
-Seeds = Annotated[int, Field(ge=1)] | Annotated[tuple[Seed, ...], Field(min_length=1)]
+def _seeds(value: Any) -> Any:
+    counted = type(value) is int and value > 0
+    listed = isinstance(value, list | tuple) and all(type(seed) is int and seed >= 0 for seed in value)
+    if not counted and not (listed and value and len(set(value)) == len(value)):
+        raise ValueError("how many (1 or more), or a list of different numbers from 0")
+    return value
+
+
+Seeds = Annotated[int | tuple[int, ...], BeforeValidator(_seeds)]
 
 
 class Settings(Strict):
@@ -31,7 +38,7 @@ class Settings(Strict):
     studies: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)] = Field(
         ("atlas",), description="files of config/studies"
     )
-    seeds: Seeds | None = Field(None, description="a number or a list; replaces what the scale says for every run")
+    seeds: Seeds | None = Field(None, description="how many, or a list; replaces what the scale says for every run")
     mirror: str | None = Field(None, description="a folder that already holds raw files; only a cache")
 
 

@@ -1,0 +1,149 @@
+"""From config to runs: defaults, their order, runs that exist once, and one line for what does not exist."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fedloom.config.plan import Plan, RunKey
+from fedloom.config.resolve import as_text, read_plan
+from fedloom.config.settings import Settings
+from fedloom.errors import InputError
+from fedloom.methods.atlas import Atlas
+
+STUDY = {
+    "title": "A study",
+    "paper": "A paper",
+    "family": "forecast",
+    "model": "forecaster",
+    "variants": {"atlas": {"A.4": {"align": False}, "slow": {"lr": 1e-4}, "compact": {"encoder": "compact"}}},
+    "artifacts": {
+        "table1": {"kind": "table", "shows": ["main"], "caption": "Errors"},
+        "table2": {"kind": "table", "shows": ["ablation"], "caption": "Ablations"},
+        "figure1": {"kind": "figure", "shows": ["main", "ablation"], "caption": "Curves"},
+    },
+    "targets": {"core": ["table1"]},
+}
+MAIN = {"dataset": "regimes", "methods": ["atlas", "fedavg", "persistence"], "seeds": 2}
+ABLATION = {"dataset": "regimes", "methods": ["atlas/*"], "seeds": 1}
+
+PlanOf = Callable[..., Plan]
+
+
+@pytest.fixture
+def plan_of(tmp_path: Path, repository: Path) -> PlanOf:
+    """Resolve a scale and a study written as mappings, beside the repository's ``regimes``."""
+
+    def build(scale: dict[str, Any], study: dict[str, Any] = STUDY, **settings: Any) -> Plan:
+        for kind, name, content in (("scales", "tiny", scale), ("studies", "one", study)):
+            (tmp_path / kind).mkdir(exist_ok=True)
+            (tmp_path / kind / f"{name}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+        (tmp_path / "datasets").mkdir(exist_ok=True)
+        shutil.copy(repository / "config" / "datasets" / "regimes.yaml", tmp_path / "datasets")
+        return read_plan(tmp_path, Settings(scale="tiny", studies=("one",), **settings))
+
+    return build
+
+
+def scale(*main: dict[str, Any], **runs: Any) -> dict[str, Any]:
+    """A scale whose study ``one`` runs the groups ``main`` and, where asked for, others."""
+    groups = {"main": list(main) or [MAIN]} | runs.pop("groups", {})
+    return {"protocol": {"rounds": 3}, "studies": {"one": {"groups": groups} | runs}}
+
+
+def test_a_spec_holds_every_default_and_is_plain_sorted_json(plan_of: PlanOf) -> None:
+    spec = plan_of(scale()).runs[RunKey("regimes", "atlas", "base", 1)]
+    assert spec["params"].keys() == set(Atlas.Params.__dataclass_fields__)
+    assert (spec["dataset"], spec["method"], spec["variant"], spec["seed"]) == ("regimes", "atlas", "base", 1)
+    assert spec["protocol"]["rounds"] == 3
+    assert json.loads(as_text(spec)) == spec
+
+
+def test_a_variant_overrides_the_group_which_overrides_the_scale_which_overrides_the_method(plan_of: PlanOf) -> None:
+    group = {**ABLATION, "params": {"atlas": {"depth": 1, "width": 8}}}
+    asked = scale(group, params={"atlas": {"lr": 0.5, "width": 4}})
+    runs = plan_of(asked).runs
+    base, slow = (runs[RunKey("regimes", "atlas", variant, 0)]["params"] for variant in ("base", "slow"))
+    assert (base["lr"], base["width"], base["depth"]) == (0.5, 8, 1)
+    assert base["temperature"] == Atlas.Params().temperature
+    assert slow == {**base, "lr": 1e-4}
+
+
+def test_methods_that_take_no_client_model_have_none(plan_of: PlanOf) -> None:
+    runs = plan_of(scale(model={"width": 8})).runs
+    models = {key.method: spec["model"] for key, spec in runs.items()}
+    assert models["atlas"] is None
+    assert models["persistence"] is None
+    assert models["fedavg"]["name"] == "forecaster"
+    assert models["fedavg"]["params"]["width"] == 8
+
+
+def test_a_run_that_several_groups_name_exists_once_and_artifacts_show_exactly_theirs(plan_of: PlanOf) -> None:
+    plan = plan_of(scale(groups={"ablation": [ABLATION]}))
+    shown = {artifact.name: set(artifact.runs) for artifact in plan.artifacts}
+    assert shown["table1"] == {RunKey("regimes", m, "base", s) for m in MAIN["methods"] for s in (0, 1)}
+    assert {(key.variant, key.seed) for key in shown["table2"]} == {(v, 0) for v in ("base", "A.4", "slow", "compact")}
+    assert shown["figure1"] == shown["table1"] | shown["table2"] == set(plan.runs)
+
+
+def test_a_variant_that_equals_the_base_of_the_scale_is_not_run_twice(plan_of: PlanOf) -> None:
+    runs = plan_of(scale(ABLATION, params={"atlas": {"encoder": "compact"}})).runs
+    assert "compact" not in {key.variant for key in runs}
+
+
+def test_seeds_of_the_settings_replace_those_of_every_group(plan_of: PlanOf) -> None:
+    runs = plan_of(scale(groups={"ablation": [ABLATION]}), seeds=(5,)).runs
+    assert {key.seed for key in runs} == {5}
+
+
+def test_an_artifact_without_runs_at_this_scale_is_not_built(plan_of: PlanOf) -> None:
+    plan = plan_of(scale())
+    assert [artifact.name for artifact in plan.artifacts] == ["table1", "figure1"]
+    assert plan.targets["one"] == tuple(file for artifact in plan.artifacts for file in artifact.files)
+    assert plan.targets["core"] == ("results/one/table1.csv", "results/one/table1.md", "results/one/table1.tex")
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        (scale({**MAIN, "methods": ["fedavgg"]}), "groups.main.0.methods: found 'fedavgg', expected one of atlas, fed"),
+        (scale({**MAIN, "methods": ["fedavgg"]}), "(did you mean 'fedavg'?)"),
+        (scale({**MAIN, "methods": ["atlas/A.9"]}), "variant of atlas: found 'A.9', expected one of A.4, base"),
+        (scale({**MAIN, "dataset": "regime"}), "groups.main.0.dataset: found 'regime', expected regimes (did you"),
+        (scale({**MAIN, "protocol": {"round": 1}}), "groups.main.0.protocol: unknown key 'round', expected one of bat"),
+        (scale({**MAIN, "protocol": {"rounds": "many"}}), "groups.main.0.protocol: rounds: found 'many', expected: "),
+        (scale(params={"atlas": {"learning_rate": 1}}), "studies.one.params.atlas: unknown key 'learning_rate', exp"),
+        (scale(params={"atlas": {"encoder": "tall"}}), "encoder: found 'tall', expected one of compact, wide"),
+        (scale(params={"atlass": {}}), "studies.one.params: found 'atlass', expected one of atlas"),
+        (scale(groups={"mian": [MAIN]}), "no artifact shows the group: found 'mian', expected one of ablation, main"),
+        (scale({**MAIN, "sedes": 1}), "unknown key 'studies.one.groups.main.0.sedes', expected one of dataset, meth"),
+        (
+            scale(groups={"ablation": [{**MAIN, "protocol": {"rounds": 4}}]}),
+            "regimes/atlas/base/0 is asked for twice with different protocol.rounds: 3 and 4",
+        ),
+    ],
+)
+def test_what_does_not_exist_is_named_in_one_line(plan_of: PlanOf, asked: dict[str, Any], line: str) -> None:
+    with pytest.raises(InputError) as error:
+        plan_of(asked)
+    assert line in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_target_must_name_artifacts(plan_of: PlanOf) -> None:
+    with pytest.raises(InputError, match=r"targets.core: found 'table9', expected one of figure1, table1, table2"):
+        plan_of(scale(), {**STUDY, "targets": {"core": ["table9"]}})
+
+
+def test_a_key_that_stands_twice_is_an_error_not_a_loss(tmp_path: Path, repository: Path) -> None:
+    shutil.copytree(repository / "config", tmp_path / "config")
+    path = tmp_path / "config" / "scales" / "quick.yaml"
+    path.write_text(path.read_text() + "\nthreads: 2\n")
+    with pytest.raises(InputError, match="key 'threads' stands twice"):
+        read_plan(tmp_path / "config", Settings())
