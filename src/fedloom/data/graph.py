@@ -29,11 +29,11 @@ def graph_edges(table: Table, settings: Graph | None, ids: list[str]) -> pd.Data
     if distances is None:
         raise InputError(f"panel: graph: distances: expected raw files with {settings.distances}, found none")
     inside = distances["src"].isin(known) & distances["dst"].isin(known)
-    return _among(gaussian_edges(distances[inside], settings), ids)
+    return _among(kernel_edges(distances[inside], settings), ids)
 
 
-def gaussian_edges(distances: pd.DataFrame, settings: Graph) -> pd.DataFrame:
-    """Edges of weight ``exp(-(d / sd)^2)`` for finite distances, where that reaches the threshold; directed.
+def kernel_edges(distances: pd.DataFrame, settings: Graph) -> pd.DataFrame:
+    """Edges of the weight that ``settings`` say for finite distances, where that reaches the threshold; directed.
 
     Of several distances of one pair (PEMS08 lists some twice) the shortest counts.
     """
@@ -41,7 +41,7 @@ def gaussian_edges(distances: pd.DataFrame, settings: Graph) -> pd.DataFrame:
     d = distances["distance"].to_numpy(float)
     finite = np.isfinite(d) & (d <= (settings.max_distance or np.inf))
     sd = d[finite].std()
-    weight = np.exp(-np.square(d / sd)) if sd > 0 else np.ones_like(d)
+    weight = np.exp(-np.square(d / sd)) if settings.kernel == "gaussian" and sd > 0 else np.ones_like(d)
     kept = finite & (weight >= settings.threshold)
     return edge_table(distances["src"][kept], distances["dst"][kept], weight[kept])
 

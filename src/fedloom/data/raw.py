@@ -18,7 +18,7 @@ from fedloom.errors import InputError
 
 @dataclass(frozen=True)
 class Note:
-    """What is known of a raw file: its form, hash, kind of source (mirror, wheel, url) and original name."""
+    """What is known of a raw file: its form, hash, kind of source (path, mirror, wheel, url) and original name."""
 
     form: str
     sha256: str

@@ -22,12 +22,15 @@ class Select:
 
 @dataclass(frozen=True)
 class Graph:
-    """Edges by a Gaussian kernel ``exp(-(d / sd)^2)``, with sd the deviation of the finite distances (DCRNN, Sec. 4).
+    """Edges from distances, directed.
 
-    ``table``: the distances a raw file lists, directed. ``positions``: great-circle distances between all nodes, in km.
+    Distances are those a raw file lists (``table``) or great-circle distances in km between all nodes (``positions``).
+    Weights are ``exp(-(d / sd)^2)`` with sd the deviation of the finite distances (``gaussian``, DCRNN, Sec. 4), or 1
+    for every listed pair (``binary``, as for PEMS03-08, whose tables list neighbours only).
     """
 
     distances: Literal["table", "positions"]
+    kernel: Literal["gaussian", "binary"] = "gaussian"
     threshold: float = 0.1  # smaller weights are no edges
     max_distance: float | None = None  # longer distances are infinite
 

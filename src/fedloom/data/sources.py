@@ -23,14 +23,15 @@ class Form:
 
     form: str  # tells the reader how to decode: parquet, csv, csv.gz, h5, npz ...
     sha256: str | None = None  # None: pinned in the lock file at the first download and verified from then on
+    path: str | None = None  # a file of one's own, which may change: its hash is noted, never pinned
     mirror: str | None = None  # path below the mirror folder
     wheel: Wheel | None = None
     urls: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise InputError for a form without a source, or a hash that is not one."""
-        if not (self.mirror or self.wheel or self.urls):
-            raise InputError(f"form {self.form!r}: expected a source (mirror, wheel or urls), found none")
+        if not (self.path or self.mirror or self.wheel or self.urls):
+            raise InputError(f"form {self.form!r}: expected a source (path, mirror, wheel or urls), found none")
         for digest in (self.sha256, self.wheel.sha256 if self.wheel else None):
             if digest is not None and (len(digest) != 64 or set(digest) - set("0123456789abcdef")):
                 raise InputError(f"form {self.form!r}: sha256: expected 64 hexadecimal digits, found {digest!r}")
@@ -45,6 +46,7 @@ class RawFile:
 
     def __post_init__(self) -> None:
         """Raise InputError for a file that names no address and does not say that only the mirror has it."""
-        public = any(form.urls or form.wheel for form in self.forms)
-        if not self.forms or public == bool(self.mirror_only):
-            raise InputError("raw file: expected urls or a wheel, or else mirror_only; found " + "both" * public)
+        reachable = any(form.urls or form.wheel or form.path for form in self.forms)
+        if not self.forms or reachable == bool(self.mirror_only):
+            found = "both" if reachable else "neither"
+            raise InputError(f"raw file: expected urls, a wheel or a path, or else mirror_only; found {found}")

@@ -1,0 +1,60 @@
+"""What a dataset's file may say of its sources, and that every dataset of the project says it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedloom.config.dataset import read_dataset, read_section
+from fedloom.data.readers import READERS
+from fedloom.data.settings import PanelSettings
+from fedloom.data.sources import Form, RawFile, Wheel
+from fedloom.errors import InputError
+from fedloom.partition.windows import PartitionSettings
+
+DATASETS = sorted((Path(__file__).parents[3] / "config" / "datasets").glob("*.yaml"))
+
+
+def test_a_form_needs_a_source_and_a_whole_hash() -> None:
+    with pytest.raises(InputError, match="expected a source"):
+        Form("csv")
+    with pytest.raises(InputError, match="expected 64 hexadecimal digits, found 'ABC'"):
+        Form("csv", "ABC", mirror="a.csv")
+    with pytest.raises(InputError, match="expected 64 hexadecimal digits"):
+        Form("csv", wheel=Wheel("package", "1.0", "12", "values.csv"))
+
+
+def test_a_file_names_a_public_address_or_says_that_there_is_none() -> None:
+    with pytest.raises(InputError, match="found neither"):
+        RawFile((Form("csv", mirror="a.csv"),))
+    with pytest.raises(InputError, match="found both"):
+        RawFile((Form("csv", urls=("http://localhost/a.csv",)),), mirror_only="owner/repository @ 1234abc")
+
+
+def test_panel_settings_name_one_origin_and_name_parts() -> None:
+    with pytest.raises(InputError, match="either reader or generate, found none"):
+        PanelSettings("toy", "mph", 5)
+    with pytest.raises(InputError, match="part: expected a name"):
+        read_section(PanelSettings, '{"dataset": "a", "unit": "b", "interval_minutes": 5, "reader": "csv", '
+                     '"select": {"last_steps": 3}}')  # fmt: skip
+
+
+@pytest.mark.parametrize("path", DATASETS, ids=lambda path: path.stem)
+def test_every_dataset_reads_and_its_sections_survive_the_way_to_a_script(path: Path) -> None:
+    dataset = read_dataset(path)
+    assert dataset.panel.dataset == path.stem
+    assert dataset.panel.reader is None or dataset.panel.reader in READERS
+    assert read_section(PanelSettings, dataset.panel_section()) == dataset.panel
+    assert read_section(PartitionSettings, dataset.partition_section()) == dataset.partition
+    for key, file in dataset.files.items():
+        assert read_section(RawFile, dataset.fetch_section(key)) == file
+
+
+def test_a_typo_in_a_dataset_file_is_named(tmp_path: Path) -> None:
+    text = DATASETS[0].read_text().replace("horizon:", "horizn:")
+    (tmp_path / "toy.yaml").write_text(text)
+    with pytest.raises(InputError, match=r"toy.yaml: .*partition.horizn"):
+        read_dataset(tmp_path / "toy.yaml")
+    with pytest.raises(InputError, match="did you mean 'toy'"):
+        read_dataset(tmp_path / "tyo.yaml")
