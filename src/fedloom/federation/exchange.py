@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+import numpy as np
 import torch
 from torch import Tensor
 
 WIRE_BYTES = 4  # a number travels as float32 or int32, whatever precision computes it
 
 
-@dataclass
 class Ledger:
-    """Bytes of one round, per client: ``up`` and ``down`` [C], float64 on the CPU."""
+    """Bytes of one round, per client: ``up`` and ``down`` [C]."""
 
-    clients: int
-    up: Tensor = field(init=False)
-    down: Tensor = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.up = torch.zeros(self.clients, dtype=torch.float64)
-        self.down = torch.zeros(self.clients, dtype=torch.float64)
+    def __init__(self, clients: int) -> None:
+        self.up = np.zeros(clients)
+        self.down = np.zeros(clients)
 
     def uploaded(self, clients: Tensor, numbers: int) -> None:
-        """Each of ``clients`` (LongTensor of positions) sent ``numbers`` numbers to the server."""
-        self.up[clients.cpu()] += WIRE_BYTES * numbers
+        """Each of ``clients`` (positions) sent ``numbers`` numbers to the server."""
+        self.up[clients.numpy(force=True)] += WIRE_BYTES * numbers
 
     def downloaded(self, clients: Tensor, numbers: int) -> None:
         """Each of ``clients`` received ``numbers`` numbers from the server."""
-        self.down[clients.cpu()] += WIRE_BYTES * numbers
+        self.down[clients.numpy(force=True)] += WIRE_BYTES * numbers
 
-    def along(self, src: Tensor, dst: Tensor, numbers: int) -> None:
-        """``numbers`` numbers ran along every edge src -> dst; a client's message to itself costs nothing."""
-        between = src != dst
-        cost = torch.full((int(between.sum()),), float(WIRE_BYTES * numbers), dtype=torch.float64)
-        self.up.index_add_(0, src[between].cpu(), cost)
-        self.down.index_add_(0, dst[between].cpu(), cost)
+    def along(self, sources: np.ndarray, receivers: np.ndarray, numbers: int) -> None:
+        """``numbers`` numbers ran along every edge; a client's message to itself costs nothing."""
+        between = sources != receivers
+        np.add.at(self.up, sources[between], WIRE_BYTES * numbers)
+        np.add.at(self.down, receivers[between], WIRE_BYTES * numbers)
 
 
 class Exchange:
@@ -47,6 +40,7 @@ class Exchange:
 
     def __init__(self, edges: Tensor, ledger: Ledger | None = None, training: bool = False) -> None:
         self.src, self.dst = edges[0], edges[1]
+        self._sources, self._receivers = edges.numpy(force=True)
         self._ledger = ledger
         self._training = training
 
@@ -54,9 +48,9 @@ class Exchange:
         """Messages [E, ...]: row e is what ``dst[e]`` receives of its source's row of ``z`` [C, ...]."""
         if self._ledger is not None:
             numbers = z[0].numel()
-            self._ledger.along(self.src, self.dst, numbers)
+            self._ledger.along(self._sources, self._receivers, numbers)
             if gradient and self._training:
-                self._ledger.along(self.dst, self.src, numbers)
+                self._ledger.along(self._receivers, self._sources, numbers)
         return (z if gradient else z.detach())[self.src]
 
     def gather(self, messages: Tensor, clients: int) -> Tensor:

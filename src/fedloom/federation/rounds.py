@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -124,8 +125,8 @@ class Federation:
                 self._select(state)
         state.round += 1
 
-    def _note(self, state: State, quantity: str, values: float | Tensor) -> None:
-        if isinstance(values, Tensor):
+    def _note(self, state: State, quantity: str, values: float | Tensor | np.ndarray) -> None:
+        if isinstance(values, Tensor | np.ndarray):
             rows = zip(self.task.ids, values.tolist(), strict=True)
             state.log += [(state.round, client, quantity, float(v)) for client, v in rows]
         else:
@@ -143,9 +144,9 @@ class Federation:
     def _phase(self, state: State, phase: Phase, ledger: Ledger) -> None:
         method, task, protocol = self.method, self.task, self.protocol
         share = protocol.participation if phase.participation is None else phase.participation
-        drawn = draw_clients(task.keys, share, self.seed, state.round)
         sizes = task.sizes("train").to(task.device)
-        drawn = drawn[sizes[drawn] > 0]
+        able = (sizes > 0).nonzero()[:, 0]
+        drawn = able[draw_clients(task.keys[able], share, self.seed, state.round)]
         drawn = drawn[sizes[drawn].argsort(descending=True, stable=True)]
         work = Work(
             method, self.skeleton, task, phase, self.seed, state.round,

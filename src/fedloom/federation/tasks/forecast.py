@@ -184,7 +184,7 @@ def forecast_task(
         inputs = np.where(observed, scaled, 0.0)
     stamps = pd.DatetimeIndex(panel.values.index)
     minutes = stamps.hour * 60 + stamps.minute
-    clock = np.stack([minutes // partition["interval_minutes"], stamps.dayofweek], axis=1).astype(np.int64)
+    clock = np.stack([minutes // partition["interval_minutes"], stamps.day_of_week], axis=1).astype(np.int64)
     strides = {"train": protocol.train_stride, "validation": protocol.validation_stride, "test": 1}
     starts, counts = {}, {}
     for part, stride in strides.items():
