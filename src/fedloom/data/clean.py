@@ -19,9 +19,10 @@ def regular(values: pd.DataFrame, settings: PanelSettings) -> tuple[pd.DataFrame
     hour that it repeats the first pass is kept. Two different rows of one stamp are refused otherwise.
     """
     repairs: dict[str, int] = {}
+    values = values.set_axis(pd.DatetimeIndex(values.index, name="timestamp").as_unit("ns"), axis=0)
     values = _unique(_sorted(values, repairs), settings, repairs)
     step = pd.Timedelta(minutes=settings.interval_minutes)
-    expected = pd.date_range(values.index[0], values.index[-1], freq=step, name="timestamp")
+    expected = pd.date_range(values.index[0], values.index[-1], freq=step, name="timestamp", unit="ns")
     stray = values.index.difference(expected)
     if len(stray):
         every = settings.interval_minutes
@@ -35,7 +36,7 @@ def regular(values: pd.DataFrame, settings: PanelSettings) -> tuple[pd.DataFrame
         )
     _count(repairs, "skipped_hour_steps", len(skipped))
     _count(repairs, "inserted_steps", len(inserted))
-    return values.reindex(expected.difference(skipped).rename("timestamp")), repairs
+    return values.reindex(expected.difference(skipped)), repairs
 
 
 def null_missing(values: pd.DataFrame, literal: float | None) -> pd.DataFrame:

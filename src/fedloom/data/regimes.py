@@ -76,7 +76,7 @@ class Regimes:
 def generate(settings: Regimes, dataset: str = "regimes") -> Panel:
     """Return the panel with its truth; the same settings give the same panel to the last bit."""
     stamps = pd.date_range(
-        settings.start, periods=settings.steps, freq=f"{settings.interval_minutes}min", name="timestamp"
+        settings.start, periods=settings.steps, freq=f"{settings.interval_minutes}min", name="timestamp", unit="ns"
     )
     ids = [f"c{i:03d}" for i in range(settings.clients)]
     place, influence = _graph(settings)

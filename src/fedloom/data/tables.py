@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import h5py
 import numpy as np
@@ -112,18 +113,21 @@ def read_array(raw: Raw, key: str | None = None) -> np.ndarray:
     try:
         loaded = np.load(raw.path, allow_pickle=False, mmap_mode="r" if raw.form == "npy" else None)
         return loaded if key is None else loaded[key]
-    except (ValueError, OSError, KeyError, EOFError) as error:
+    except (ValueError, OSError, KeyError, EOFError, BadZipFile) as error:
         raise InputError(f"{raw.path}: expected {raw.form} with {key or 'one array'}, found {error}") from error
 
 
 def _read_hdf(path: Path) -> pd.DataFrame:
-    """The only frame of a file in pandas' fixed HDF5 layout, whose stamps are nanoseconds."""
+    """The only frame of a file in pandas' fixed HDF5 layout; a kind of stamp without a unit means nanoseconds."""
     try:
         with h5py.File(path) as file:
             (group,) = file.values()
             names, stamps, block = group["axis0"][:], group["axis1"][:], group["block0_values"][:]
+            kind = group["axis1"].attrs.get("kind", b"datetime64")
     except (OSError, KeyError, ValueError) as error:
         raise InputError(f"{path}: expected one frame in pandas' HDF5 layout, found {error}") from error
     columns = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
-    index = pd.DatetimeIndex(stamps.astype("datetime64[ns]"), name="timestamp")
+    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    stamps = stamps.astype(kind if "[" in kind else "datetime64[ns]")
+    index = pd.DatetimeIndex(stamps, name="timestamp").as_unit("ns")
     return pd.DataFrame(block, index=index, columns=columns)
