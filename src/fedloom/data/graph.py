@@ -42,7 +42,8 @@ def kernel_edges(distances: pd.DataFrame, settings: Graph) -> pd.DataFrame:
     finite = np.isfinite(d) & (d <= (settings.max_distance or np.inf))
     sd = d[finite].std()
     weight = np.exp(-np.square(d / sd)) if settings.kernel == "gaussian" and sd > 0 else np.ones_like(d)
-    kept = finite & (weight >= settings.threshold)
+    # A weight too small for float32 is none, whatever the threshold.
+    kept = finite & (weight >= max(settings.threshold, np.finfo(np.float32).tiny))
     return edge_table(distances["src"][kept], distances["dst"][kept], weight[kept])
 
 

@@ -155,7 +155,7 @@ def _chain(settings: Regimes, client: int) -> NDArray[np.int64]:
 
 def _clock(stamps: pd.DatetimeIndex) -> tuple[Array, NDArray[np.bool_]]:
     day = np.asarray((stamps.hour * 60 + stamps.minute) / 1440, dtype=np.float64)
-    return day, np.asarray(stamps.dayofweek >= 5)
+    return day, np.asarray(stamps.day_of_week >= 5)
 
 
 def _calendar(settings: Regimes, stamps: pd.DatetimeIndex) -> Array:

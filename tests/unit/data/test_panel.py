@@ -19,7 +19,7 @@ def small_panel() -> Panel:
     stamps = pd.date_range("2024-01-01", periods=4, freq="5min", name="timestamp")
     values = pd.DataFrame({"a": [1, np.nan, 0, 4], "b": [5, 6, 7, 8]}, index=stamps, dtype=np.float32)
     nodes = pd.DataFrame({"lat": [48.1, np.nan], "lon": [11.5, np.nan]}, index=pd.Index(["a", "b"], name="id"))
-    report = {
+    report: dict[str, object] = {
         "dataset": "small",
         "part": None,
         "unit": "mph",

@@ -27,7 +27,7 @@ SPEEDS = pd.DataFrame(RNG.uniform(0, 70, (30, 3)).round(3), index=STAMPS, column
 
 
 def as_csv(table: pd.DataFrame, **options: object) -> bytes:
-    return table.to_csv(**options).encode()  # type: ignore[call-overload, no-any-return]
+    return table.to_csv(**options).encode()
 
 
 def as_parquet(table: pd.DataFrame) -> bytes:
