@@ -73,7 +73,10 @@ class _Expected:
 
 
 def _progress(name: str) -> Any:
-    return tqdm(desc=name, unit="B", unit_scale=True, leave=False) if sys.stderr.isatty() else _Lines(name)
+    if not sys.stderr.isatty():
+        return _Lines(name)
+    # pooch asks for the bar's truth, which tqdm refuses while it has no total.
+    return tqdm(desc=name, total=1, unit="B", unit_scale=True, leave=False)
 
 
 class _Lines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from fedloom.data.download import fetch
+from fedloom.data.lock import pin
 from fedloom.data.raw import open_raw
 from fedloom.data.sources import Form, RawFile, Wheel
 from fedloom.errors import InputError
@@ -178,6 +180,34 @@ def test_without_a_known_hash_the_first_download_is_pinned(server: Server, tmp_p
     assert json.loads((tmp_path / "lock.json").read_text()) == {"toy/values/csv": digest(BODY)}
     with pytest.raises(InputError, match=f"expected sha256 {digest(BODY)}, found"):
         run(from_urls(server.url("wrong"), sha256=None), tmp_path)
+
+
+def test_jobs_that_pin_at_once_lose_no_pin(tmp_path: Path) -> None:
+    names = [f"toy/{i}/csv" for i in range(16)]
+    threads = [threading.Thread(target=pin, args=(tmp_path / "lock.json", name, digest(BODY))) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(json.loads((tmp_path / "lock.json").read_text())) == sorted(names)
+    assert [path.name for path in tmp_path.iterdir()] == ["lock.json"]
+
+
+def test_a_log_gets_plain_lines_of_progress(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fedloom.data.transfer._Lines.every", 0.0)
+    run(from_urls(server.url("good")), tmp_path)
+    lines = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"values\.csv\.\w+\.part: 0\.4 of 0\.4 MB", lines[-1])
+
+
+def test_a_terminal_gets_a_bar(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    run(from_urls(server.url("good")), tmp_path)
+    assert "%|" in capsys.readouterr().err
 
 
 def test_a_web_page_is_never_pinned(server: Server, tmp_path: Path) -> None:
