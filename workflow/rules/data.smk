@@ -18,6 +18,8 @@ rule fetch:
     params:
         source=lambda w: PLAN.datasets[w.dataset].fetch_section(w.key),
         code=digest("fetch"),
+    message:
+        "fetch {wildcards.key} of {wildcards.dataset}"
     shell:
         "python scripts/fetch.py --config {params.source:q} --name {wildcards.dataset}/{wildcards.key}"
         " --lock config/datasets/lock.json {resources.mirror} --out {output.raw} 2> {log}"
@@ -36,6 +38,8 @@ rule panel:
         settings=lambda w: PLAN.datasets[w.dataset].panel_section(),
         code=digest("panel"),
         out=subpath(output.values, parent=True),
+    message:
+        "panel of {wildcards.dataset}"
     shell:
         "python scripts/panel.py --config {params.settings:q} --raw results/raw/{wildcards.dataset}"
         " --out {params.out} 2> {log}"

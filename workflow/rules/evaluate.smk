@@ -27,6 +27,8 @@ rule evaluate:
         panel=subpath(input.values, parent=True),
         partition=subpath(input.clients, parent=True),
         run=subpath(input.run, parent=True),
+    message:
+        "evaluate {wildcards.method}/{wildcards.variant} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
         "python scripts/evaluate.py --run {params.run} --panel {params.panel} --partition {params.partition}"
         " --device {resources.device} 2> {log}"

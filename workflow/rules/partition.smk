@@ -17,5 +17,7 @@ rule partition:
         code=digest("partition"),
         panel=subpath(input.values, parent=True),
         out=subpath(output.clients, parent=True),
+    message:
+        "partition of {wildcards.dataset}"
     shell:
         "python scripts/partition.py --config {params.settings:q} --panel {params.panel} --out {params.out} 2> {log}"

@@ -24,6 +24,8 @@ rule table:
         shown=lambda w: PLAN.artifact(w.study, w.table).arguments,
         code=digest("table"),
         stem=subpath(output.csv, strip_suffix=".csv"),
+    message:
+        "{wildcards.study}/{wildcards.table}"
     shell:
         "python scripts/table.py --study {wildcards.study} --name {wildcards.table} {params.shown:q} --out {params.stem}"
         " 2> {log}"
@@ -47,6 +49,8 @@ rule figure:
         shown=lambda w: PLAN.artifact(w.study, w.figure).arguments,
         code=digest("figure"),
         stem=subpath(output.pdf, strip_suffix=".pdf"),
+    message:
+        "{wildcards.study}/{wildcards.figure}"
     shell:
         "python scripts/figure.py --study {wildcards.study} --name {wildcards.figure} {params.shown:q}"
         " --out {params.stem} 2> {log}"
@@ -62,5 +66,7 @@ rule page:
     params:
         shown=PLAN.page_arguments,
         code=digest("page"),
+    message:
+        "{output}"
     shell:
         "python scripts/page.py {params.shown:q} --out {output} 2> {log}"

@@ -31,6 +31,8 @@ rule train:
         partition=subpath(input.clients, parent=True),
         out=subpath(output.run, parent=True),
         state=STATE,
+    message:
+        "train {wildcards.method}/{wildcards.variant} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
         "python scripts/train.py --spec {params.spec:q} --digest {params.code} --panel {params.panel}"
         " --partition {params.partition} --out {params.out} --device {resources.device}"
