@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+# Test problems are tiny: a second thread costs more in waiting than it brings, twentyfold where cores are shared.
+torch.set_num_threads(1)
+
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave out tests of real data without real data, and of CUDA without CUDA."""
