@@ -59,15 +59,21 @@ for a node and for ``pooled``, nodes for ``mean``); a null ``value`` has a ``rea
 
 def check_table(schema: pa.DataFrameSchema, frame: pd.DataFrame, where: str) -> pd.DataFrame:
     """Return ``frame`` as ``schema`` has it; raise InputError with one line that names column, row and value if not."""
+    columns = [str(column) for column in frame.columns]
+    if sorted(columns) != sorted(schema.columns):
+        raise InputError(f"{where}: expected columns {', '.join(schema.columns)}, found {', '.join(columns)}")
     try:
         return schema.validate(frame)
     except pa.errors.SchemaError as error:
+        check = error.check
+        expected = getattr(check, "error", None) or getattr(check, "name", None) or check
         case = error.failure_cases
-        found = f", found {case.iloc[0].to_dict()}" if isinstance(case, pd.DataFrame) and len(case) else ""
-        name = getattr(error.schema, "name", None)
-        column = f"column {name!r}: " if name else ""
-        reason = str(error.check) if error.check is not None else str(error)
-        raise InputError(" ".join(f"{where}: {column}expected {reason}{found}".split())) from None
+        row = "" if not isinstance(case, pd.DataFrame) or "index" not in case else f" in row {case['index'].iloc[0]}"
+        if not getattr(error.schema, "name", None):
+            whole = "one row a number" if expected == "multiple_fields_uniqueness" else expected
+            raise InputError(f"{where}: expected {whole}, found otherwise{row}") from None
+        found = f"'{case['failure_case'].iloc[0]}'{row}" if row else "otherwise"
+        raise InputError(f"{where}: column {error.schema.name!r}: expected {expected}, found {found}") from None
 
 
 def write_metrics(frame: pd.DataFrame, path: Path) -> None:

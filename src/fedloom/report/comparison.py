@@ -89,7 +89,7 @@ def _notes(columns: list[dict[tuple[str, str], Cell]], versus: str, notes: str, 
         "Pooled over nodes, windows and the whole horizon; missing readings left out; weights of the round that was "
         "best in validation; mean ± standard deviation over seeds.",
         "Best in bold, second underlined." if any(cell.mark == "best" for cell in cells) else "",
-        "†: a reference ahead of the best ranked row." if any(cell.mark == "ahead" for cell in cells) else "",
+        "†: not ranked, but ahead of the best that is." if any(cell.mark == "ahead" for cell in cells) else "",
         notes,
         f"The csv also holds horizons 3, 6 and 12, means over nodes, unmasked errors, the last round's weights, and "
         f"paired tests against {versus}.",

@@ -47,12 +47,15 @@ VARIANTS = {
     "A.4prime": "no alignment, independent starts",
     "FR": "frozen random codebook",
     "residual": "decoder sees z too",
-    "wide": "wide encoder",
-    "compact": "compact encoder",
 }
 """Variant -> what it changes."""
 
-VARIANT_NAMES = {"A.4prime": "A.4′"}
+VARIANT_NAMES = {
+    "A.4prime": "A.4′",
+    "residual": "Residual",
+    "wide": "Wide encoder",
+    "compact": "Compact encoder",
+}
 DATASETS = {
     "metr-la": "METR-LA",
     "pems-bay": "PEMS-BAY",
@@ -76,15 +79,16 @@ def method_group(method: str) -> str:
 
 
 def run_label(method: str, variant: str) -> str:
-    """Return the name of a method's variant in print, e.g. ``A.5 hard assignment``."""
+    """Return the name of a method's variant in print, e.g. ``A.5, hard assignment``."""
     if variant == "base":
         return method_label(method)
-    return f"{VARIANT_NAMES.get(variant, variant)} {VARIANTS.get(variant, '')}".rstrip()
+    name = VARIANT_NAMES.get(variant, variant)
+    return f"{name}, {VARIANTS[variant]}" if variant in VARIANTS else name
 
 
 def order(method: str, variant: str = "base") -> tuple[int, int, str, str]:
     """Return the place of a method's variant in a table: listed ones as listed, then others by name."""
-    methods, variants = list(METHODS), ["base", *VARIANTS]
+    methods, variants = list(METHODS), list(dict.fromkeys(["base", *VARIANTS, *VARIANT_NAMES]))
     place = methods.index(method) if method in methods else len(methods)
     part = variants.index(variant) if variant in variants else len(variants)
     return place, part, method, variant

@@ -10,8 +10,8 @@ import base64
 import html
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
 from markdown_it import MarkdownIt
 
 from fedloom.data.panel import read_report
@@ -35,8 +35,8 @@ def page(
     sections = [_study(study, title, [s for s in stems if s.parent.name == study]) for study, title in titles.items()]
     links = [f'<a href="#{study}">{html.escape(title)}</a>' for study, title in titles.items()]
     links += ['<a href="#data">Data</a>', '<a href="#runs">Runs</a>']
-    records = pd.DataFrame([read_record(folder) for folder in runs])
-    reports = pd.DataFrame([read_report(folder) for folder in panels])
+    records = [read_record(folder) for folder in runs]
+    reports = [read_report(folder) for folder in panels]
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -85,16 +85,16 @@ def _files(paths: Iterable[Path]) -> str:
     return f'<p class="files">Beside this page: {names}</p>\n'
 
 
-def _verdicts(records: pd.DataFrame) -> str:
-    lost = int((records["verdict"] == "diverged").sum()) if len(records) else 0
-    seeds = sorted(set(records["seed"])) if len(records) else []
+def _verdicts(records: Sequence[dict[str, Any]]) -> str:
+    lost = sum(record["verdict"] == "diverged" for record in records)
+    seeds = sorted({record["seed"] for record in records})
     ended = f"{lost} of them diverged" if lost else "all of them finished"
     return f"{len(records)} runs, {ended}; seeds {', '.join(str(seed) for seed in seeds)}."
 
 
-def _data(reports: pd.DataFrame) -> str:
+def _data(reports: Sequence[dict[str, Any]]) -> str:
     rows = []
-    for report in reports.to_dict("records"):
+    for report in reports:
         done = [f"{count} {name.replace('_', ' ')}" for name, count in sorted(report["repairs"].items()) if count]
         rows.append(
             [
@@ -112,13 +112,9 @@ def _data(reports: pd.DataFrame) -> str:
     return f'<section id="data">\n<h2>Data</h2>\n{_table(header, rows, numbers=(2, 3, 4, 6))}\n</section>'
 
 
-def _runs(records: pd.DataFrame, reports: pd.DataFrame) -> str:
-    if records.empty:
-        return ""
-    parts = {report["dataset"]: report["part"] for report in reports.to_dict("records")}
-    known = sorted(
-        records.to_dict("records"), key=lambda r: (r["dataset"], order(r["method"], r["variant"]), r["seed"])
-    )
+def _runs(records: Iterable[dict[str, Any]], reports: Iterable[dict[str, Any]]) -> str:
+    parts = {report["dataset"]: report["part"] for report in reports}
+    known = sorted(records, key=lambda r: (r["dataset"], order(r["method"], r["variant"]), r["seed"]))
     rows = [
         [
             dataset_label(r["dataset"], parts.get(r["dataset"])),
@@ -126,7 +122,7 @@ def _runs(records: pd.DataFrame, reports: pd.DataFrame) -> str:
             r["variant"],
             str(r["seed"]),
             str(r["rounds"]),
-            "–" if pd.isna(r["selected_round"]) else str(int(r["selected_round"])),
+            str(r["selected_round"]) if r["rounds"] and r["verdict"] == "finished" else "–",
             r["verdict"] if r["verdict"] != "diverged" else f"diverged: {r['reason']}",
         ]
         for r in known

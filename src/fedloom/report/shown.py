@@ -36,7 +36,7 @@ class Shown:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """One row a run: dataset, method, variant, seed, rounds, verdict, reason, folder; in the order of a table."""
+        """One row a run, in the order of a table: who it is, how it ended, its folder (see ``read_record``)."""
         records = [read_record(folder) for folder in self.folders]
         if not records:
             raise InputError(f"{self.study}/{self.name}: expected at least one run to show, found none")
@@ -74,9 +74,8 @@ class Shown:
     def facts(self) -> str:
         """What every caption ends with: scale, seeds, rounds, and the part of a dataset where it is one."""
         runs = self.runs
-        trained = runs[runs["rounds"] > 0]
         sentences = [f"Scale {self.scale}", f"seeds {', '.join(str(seed) for seed in sorted(set(runs['seed'])))}"]
-        by_dataset = {self.label(d): sorted(set(of["rounds"])) for d, of in trained.groupby("dataset", sort=False)}
+        by_dataset = {self.label(d): sorted(set(of["asked"])) for d, of in runs.groupby("dataset", sort=False)}
         rounds = [f"{'/'.join(map(str, found))} rounds on {name}" for name, found in by_dataset.items()]
         return "; ".join([*sentences, *rounds]) + "."
 
@@ -98,11 +97,15 @@ def show(
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Return who a run is and how it ended, from its ``run.json``."""
+    """Return who a run is and how it ended, from its ``run.json``.
+
+    Keys: dataset, method, variant, seed, verdict, reason, rounds (that it took), selected_round, asked (rounds that the
+    protocol asked for), folder. Raises InputError where there is no such file.
+    """
     path = folder / "run.json"
     if not path.is_file():
         raise InputError(f"{path}: expected the record of a run, found no such file")
     record = json.loads(path.read_text(encoding="utf-8"))
     identity = {key: record["spec"][key] for key in ("dataset", "method", "variant", "seed")}
     how = {key: record[key] for key in ("verdict", "reason", "rounds", "selected_round")}
-    return identity | how | {"folder": folder}
+    return identity | how | {"asked": record["spec"]["protocol"]["rounds"], "folder": folder}

@@ -44,7 +44,7 @@ def table2(shown: Shown) -> Table:
 def _place_ablation(method: str, variant: str) -> tuple[str, str]:
     if method == "atlas":
         return (ABLATED if variant in PUBLISHED else CONTROLS), run_label(method, variant)
-    label = "NC no codebook, local" if method == "local" else run_label(method, variant)
+    label = "NC, no codebook, local" if method == "local" else run_label(method, variant)
     return CONTROLS, label
 
 

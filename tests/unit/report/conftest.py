@@ -1,0 +1,116 @@
+"""Hand-made runs: folders as training and evaluation leave them, with errors that a test chooses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+from fedloom.evaluation.blocks import BlockSums
+from fedloom.evaluation.forecasting import MASKED, UNMASKED, Batch, Scores, metric_rows, null_rows
+from fedloom.evaluation.run import of_run
+from fedloom.evaluation.schema import write_metrics
+from fedloom.report.shown import Shown, show
+
+NODES = ["a", "b", "c"]
+WINDOWS, HORIZON, STEPS_PER_DAY = 120, 12, 6
+
+
+@dataclass
+class Workshop:
+    """Makes panels and runs below ``root``; ``runs`` and ``panels`` are the folders made so far."""
+
+    root: Path
+    runs: list[Path] = field(default_factory=list)
+    panels: list[Path] = field(default_factory=list)
+
+    def panel(self, dataset: str, part: str | None = None, repairs: dict[str, int] | None = None) -> None:
+        """Make what a panel says of itself."""
+        report = {"dataset": dataset, "part": part, "unit": "mph", "interval_minutes": 5, "missing_literal": 0}
+        report |= {"rows": 1000, "nodes": len(NODES), "missing_share": 0.081, "repairs": repairs or {}}
+        folder = self.root / "data" / dataset / "panel"
+        folder.mkdir(parents=True)
+        (folder / "report.json").write_text(json.dumps(report))
+        self.panels.append(folder)
+
+    def run(
+        self,
+        method: str,
+        error: float,
+        variant: str = "base",
+        seed: int = 0,
+        dataset: str = "metr-la",
+        diverged: str | None = None,
+        sent: int = 640,
+        nmi: float | None = None,
+    ) -> None:
+        """Make a run whose every forecast errs by about ``error``; with ``diverged`` the reason why it has none."""
+        spec: dict[str, Any] = {"dataset": dataset, "method": method, "variant": variant, "seed": seed}
+        spec["protocol"] = {"rounds": 5}
+        folder = self.root / "runs" / dataset / method / variant / f"seed{seed}"
+        folder.mkdir(parents=True)
+        record: dict[str, Any] = {"spec": spec, "verdict": "diverged" if diverged else "finished", "reason": diverged}
+        record |= {"rounds": 5, "selected_round": 3, "clients": NODES}
+        (folder / "run.json").write_text(json.dumps(record))
+        rows, diagnostics = self._judged(error, seed)
+        if diverged:
+            rows, diagnostics = null_rows(NODES, HORIZON, diverged, [MASKED, UNMASKED]), {}
+        if nmi is not None:
+            units = ["pooled", "mean"]
+            found = pd.DataFrame({"unit": units, "metric": "nmi", "horizon": "all", "condition": "", "value": nmi})
+            rows = pd.concat([rows, found.assign(n=3, reason=None)], ignore_index=True)
+        both = pd.concat([rows.assign(selection=selection) for selection in ("selected", "last")], ignore_index=True)
+        write_metrics(of_run(both, spec), folder / "metrics.parquet")
+        save_file(diagnostics, folder / "diagnostics.safetensors")
+        self._log(error, sent).to_parquet(folder / "rounds.parquet")
+        self.runs.append(folder)
+
+    def show(self, name: str, references: Path | None = None, caption: str = "What is shown") -> Shown:
+        """Return all runs made so far as an artifact of the study of Atlas shows them."""
+        return show("atlas", name, "quick", caption, self.runs, self.panels, references)
+
+    @staticmethod
+    def _judged(error: float, seed: int) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+        random = np.random.default_rng(seed)
+        truth = torch.full((len(NODES), WINDOWS, HORIZON), 60.0)
+        sign = torch.from_numpy(random.choice([-1.0, 1.0], truth.shape)).float()
+        noise = torch.from_numpy(random.normal(1, 0.01, truth.shape)).float()
+        windows = torch.arange(WINDOWS).expand(len(NODES), -1)
+        batch = Batch(truth + error * sign * noise, truth, torch.ones_like(truth, dtype=torch.bool), windows)
+        scores, blocks = Scores(len(NODES), HORIZON, 0.0), BlockSums(windows, STEPS_PER_DAY)
+        scores.add(batch)
+        blocks.add(batch)
+        sums = {"abs_error": blocks.abs, "sq_error": blocks.sq, "count": blocks.n}
+        return metric_rows(scores, NODES), {name: values.numpy() for name, values in sums.items()}
+
+    @staticmethod
+    def _log(error: float, sent: int) -> pd.DataFrame:
+        log: list[tuple[int, str, str, float]] = []
+        for round_ in range(5):
+            log += [(round_, node, "bytes_up", float(sent)) for node in NODES]
+            log.append((round_, "all", "validation_score", error * (1 + 1 / (1 + round_))))
+        return pd.DataFrame(log, columns=["round", "client", "quantity", "value"]).astype({"round": "int32"})
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    """A place for hand-made runs of METR-LA, with its panel."""
+    made = Workshop(tmp_path)
+    made.panel("metr-la")
+    return made
+
+
+@pytest.fixture
+def references(tmp_path: Path) -> Path:
+    """Two published values of Table 1."""
+    path = tmp_path / "references.csv"
+    lines = ["table1,metr-la,atlas,base,,mae,3.30", "table1,metr-la,fedavg,base,,mae,3.91"]
+    path.write_text("table,dataset,method,variant,condition,metric,value\n" + "\n".join(lines) + "\n")
+    return path

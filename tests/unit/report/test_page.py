@@ -1,0 +1,99 @@
+"""The page shows everything and needs nothing beside it."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from fedloom.errors import InputError
+from fedloom.report.figure import style, write_figure
+from fedloom.report.layout import write_table
+from fedloom.report.page import page
+from fedloom.report.registry import figure, table
+
+from .conftest import Workshop
+
+FETCHING = {"src", "href", "srcset", "data", "poster", "action"}
+
+
+class Links(HTMLParser):
+    """Collects what a browser would fetch, and whether every tag is closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value or "" for name, value in attrs if name in FETCHING]
+        if tag not in {"meta", "img", "br", "hr", "link"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture
+def built(workshop: Workshop, references: Path) -> Workshop:
+    """Runs with a table and a figure of them."""
+    workshop.panel(
+        "pems08-tail", part="last 7156 steps of PEMS08", repairs={"inserted_steps": 12, "duplicate_stamps": 0}
+    )
+    workshop.run("atlas", 3.0)
+    workshop.run("fedper", 3.5)
+    workshop.run("fedavg", 4.0, diverged="loss of client a is not finite in round 2, batch 1")
+    workshop.run("atlas", 20.0, dataset="pems08-tail")
+    write_table(table("atlas", "table1")(workshop.show("table1", references)), workshop.root / "atlas" / "table1")
+    with style():
+        drawn = figure("atlas", "figure_curves")(workshop.show("figure_curves"))
+        write_figure(drawn, workshop.root / "atlas" / "figure_curves")
+    return workshop
+
+
+def write(built: Workshop) -> str:
+    """Return the page of everything that was built."""
+    stems = [built.root / "atlas" / name for name in ("table1", "figure_curves")]
+    return page("quick", {"atlas": "Every Client Is an Environment"}, stems, built.runs, built.panels)
+
+
+def test_the_page_fetches_nothing_and_is_well_formed(built: Workshop) -> None:
+    links = Links()
+    links.feed(write(built))
+    assert links.open == []
+    assert all(link.startswith(("data:", "#")) for link in links.found)
+    assert sum(link.startswith("data:image/png;base64,") for link in links.found) == 1
+    assert "@import" not in write(built)
+    assert "url(" not in write(built)
+
+
+def test_the_page_shows_titles_captions_repairs_and_verdicts(built: Workshop) -> None:
+    text = write(built)
+    for expected in (
+        "Every Client Is an Environment",
+        "Table 1: What is shown",
+        "Figure (curves): What is shown",
+        "last 7156 steps of PEMS08",
+        "12 inserted steps",
+        "diverged: loss of client a is not finite in round 2, batch 1",
+        "<strong>3.00</strong>",
+    ):
+        assert expected in text
+    assert "duplicate" not in text
+
+
+def test_the_page_is_the_same_when_written_again(built: Workshop) -> None:
+    assert write(built) == write(built)
+
+
+def test_an_artifact_that_is_not_there_is_named(built: Workshop) -> None:
+    with pytest.raises(InputError, match="table9"):
+        page("quick", {"atlas": "Title"}, [built.root / "atlas" / "table9"], built.runs, built.panels)
+
+
+def test_an_unknown_artifact_is_refused_with_what_there_is() -> None:
+    with pytest.raises(InputError, match="table1, table2, table_regimes"):
+        table("atlas", "table9")
+    with pytest.raises(InputError, match="expected one of"):
+        figure("nothing", "figure1")
