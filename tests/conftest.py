@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
 # Test problems are tiny: a second thread costs more in waiting than it brings, twentyfold where cores are shared.
 torch.set_num_threads(1)
+# Shared machines make any single example slow now and then.
+hypothesis.settings.register_profile("shared", deadline=None)
+hypothesis.settings.load_profile("shared")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
