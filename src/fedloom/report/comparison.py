@@ -92,7 +92,7 @@ def _notes(columns: list[dict[tuple[str, str], Cell]], versus: str, notes: str, 
         "†: not ranked, but ahead of the best that is." if any(cell.mark == "ahead" for cell in cells) else "",
         notes,
         f"The csv also holds horizons 3, 6 and 12, means over nodes, unmasked errors, the last round's weights, and "
-        f"paired tests against {versus}.",
+        f"paired tests over nodes and time (seeds averaged) against {versus}.",
         shown.facts,
     ]
     return " ".join(sentence for sentence in sentences if sentence)

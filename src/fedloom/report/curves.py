@@ -60,7 +60,7 @@ def curves(shown: Shown, quantity: str, label: str) -> Figure:
     notes = (
         f"{label[0].upper()}{label[1:]}, missing readings left out, after each round; line: mean over seeds, band: "
         "least to largest. Right: against the megabytes (10⁶ bytes) that all clients together have sent up; a method "
-        f"that sends nothing is a level line at its least error. The first rounds may lie above the frame. {shown.facts}"
+        f"that sends nothing is a level line at its least error. First rounds may lie above the frame. {shown.facts}"
     )
     return Figure(drawn, shown.caption, notes)
 
