@@ -50,11 +50,11 @@ def comparison(
 
 
 def number(row: pd.Series) -> str:
-    """Return mean ± deviation over seeds in print; ``diverged`` where no seed finished."""
+    """Return mean ± deviation over finished seeds in print; ``diverged`` where no seed finished."""
     if np.isnan(row["ours_mean"]):
         return "diverged" if row["diverged"] else EMPTY
     spread = "" if np.isnan(row["ours_sd"]) else f" ± {row['ours_sd']:.{DECIMALS}f}"
-    lost = f" ({row['diverged']} of {row['diverged'] + row['seeds']} diverged)" if row["diverged"] else ""
+    lost = f" [{row['seeds']}/{row['diverged'] + row['seeds']}]" if row["diverged"] else ""
     return f"{row['ours_mean']:.{DECIMALS}f}{spread}{lost}"
 
 
@@ -90,6 +90,7 @@ def _notes(columns: list[dict[tuple[str, str], Cell]], versus: str, notes: str, 
         "best in validation; mean ± standard deviation over seeds.",
         "Best in bold, second underlined." if any(cell.mark == "best" for cell in cells) else "",
         "†: not ranked, but ahead of the best that is." if any(cell.mark == "ahead" for cell in cells) else "",
+        "[n/m]: n of m seeds finished, the others diverged." if any("[" in cell.text for cell in cells) else "",
         notes,
         f"The csv also holds horizons 3, 6 and 12, means over nodes, unmasked errors, the last round's weights, and "
         f"paired tests over nodes and time (seeds averaged) against {versus}.",

@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from fedloom.report.figure import Figure
 from fedloom.report.labels import run_label
@@ -17,6 +18,7 @@ from fedloom.report.summary import ROW
 
 MEGABYTE = 1e6
 WIDTH, ROW_HEIGHT, LEGEND_HEIGHT = 7.2, 2.5, 0.5
+MARKERS = ("", "o", "s", "^")
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,14 @@ def curves(shown: Shown, quantity: str, label: str) -> Figure:
     height = ROW_HEIGHT * len(datasets) + LEGEND_HEIGHT
     drawn, axes = plt.subplots(len(datasets), 2, figsize=(WIDTH, height), squeeze=False, sharey="row")
     names = list(dict.fromkeys(zip(shown.runs["method"], shown.runs["variant"], strict=True)))
-    looks = dict(zip(names, plt.rcParams["axes.prop_cycle"] * 1, strict=False))
+    looks = dict(zip(names, _looks(len(names)), strict=True))
     handles: dict[str, Line2D] = {}
     for (by_round, by_megabyte), dataset in zip(axes, datasets, strict=True):
         found = {(method, variant): curve(shown, dataset, method, variant, quantity) for method, variant in names}
         present = {name: value for name, value in found.items() if value is not None}
         for name, value in present.items():
             handles[run_label(*name)] = _draw(by_round, by_megabyte, value, looks[name])
+        by_round.xaxis.set_major_locator(MaxNLocator(integer=True))
         _limit(by_round, list(present.values()))
         unit = shown.panels[dataset]["unit"]
         by_round.set(title=shown.label(dataset), ylabel=f"{label} ({unit})", xlabel="round")
@@ -63,6 +66,12 @@ def curves(shown: Shown, quantity: str, label: str) -> Figure:
         f"that sends nothing is a level line at its least error. First rounds may lie above the frame. {shown.facts}"
     )
     return Figure(drawn, shown.caption, notes)
+
+
+def _looks(count: int) -> list[dict[str, Any]]:
+    """Return a colour and line style each; lines that come round to the same ones get a marker."""
+    styles = list(plt.rcParams["axes.prop_cycle"])
+    return [{**styles[i % len(styles)], "marker": MARKERS[i // len(styles) % len(MARKERS)]} for i in range(count)]
 
 
 def curve(shown: Shown, dataset: str, method: str, variant: str, quantity: str) -> Curve | None:

@@ -79,7 +79,7 @@ def test_a_diverged_method_is_printed_as_diverged_with_the_reason_in_the_csv(wor
     table = table1(workshop.show("table1"))
     text = markdown(table, "table1")
     assert cells(text, "FedAvg") == ["diverged", "diverged"]
-    assert cells(text, "FedPer")[0] == "4.00 (1 of 2 diverged)"
+    assert cells(text, "FedPer")[0] == "4.00 [1/2]"
     row = headlines(table.tidy).loc[("fedavg", "base")]
     assert pd.isna(row["ours_mean"])
     assert row["seeds"] == 0
