@@ -71,7 +71,9 @@ def one_of(found: object, options: Sequence[str]) -> str:
 
 
 def _describe(kind: type, error: ValidationError) -> str:
-    first = error.errors()[0]
+    found_wrong = error.errors()
+    # A misspelt key is often a missing one too, and its own message tells more.
+    first = next((each for each in found_wrong if each["type"] == "extra_forbidden"), found_wrong[0])
     path, found = first["loc"], first["input"]
     key = ".".join(str(part) for part in path) or "the whole"
     if first["type"] == "extra_forbidden":

@@ -1,0 +1,61 @@
+"""What a user reads who mistyped: one line that names the key, the value and what is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "line"),
+    [
+        (
+            "config/config.yaml",
+            "scale: tiny",
+            "scale: tinny",
+            "config: scale: found 'tinny', expected one of desk, pap",
+        ),
+        (
+            "config/config.yaml",
+            "device:",
+            "devise:",
+            "config: unknown key 'devise', expected one of device, mirror, sc",
+        ),
+        ("config/config.yaml", "[atlas]", "[atlass]", "config: studies: found 'atlass', expected atlas (did you mean"),
+        (
+            "config/scales/tiny.yaml",
+            "[atlas, fedavg,",
+            "[atlas, fedavgg,",
+            "config/scales/tiny.yaml: studies.atlas.groups.main.0.methods: found 'fedavgg', expected one of atlas, fed",
+        ),
+        (
+            "config/scales/tiny.yaml",
+            "rounds: 2",
+            "round: 2",
+            "config/scales/tiny.yaml: studies.atlas.groups.main.0.protocol: unknown key 'round', expected one of batch",
+        ),
+        (
+            "config/datasets/tiny.yaml",
+            "licence:",
+            "license:",
+            "config/datasets/tiny.yaml: unknown key 'license', expected one of files, licence, panel, partition, title",
+        ),
+    ],
+)
+def test_one_clear_line_and_nothing_built(fresh, path: str, old: str, new: str, line: str) -> None:
+    fresh.edit(path, old, new)
+    output = fresh.run(status=1)
+    errors = [each for each in output.splitlines() if each.startswith("fedloom: error: ")]
+    assert len(errors) == 1
+    assert errors[0].startswith(f"fedloom: error: {line}")
+    assert "Traceback" not in output
+    assert not (fresh.root / "results").exists()
+
+
+def test_switches_on_the_command_line_are_checked_like_those_in_the_file(fresh) -> None:
+    output = fresh.run("-n", "--config", "device=cdua", status=1)
+    assert "fedloom: error: config: device: found 'cdua', expected one of auto, cpu, cuda (did you mean" in output
+
+
+def test_a_run_that_no_study_asks_for_is_refused(fresh) -> None:
+    output = fresh.run("-n", "results/runs/tiny/tiny/fedavg/A.1/seed0/run.json", status=1)
+    assert "scale tiny: no study runs tiny/fedavg/A.1/0" in output

@@ -1,0 +1,94 @@
+"""What runs again after a change, and above all what does not. Every test runs real Snakemake."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from safetensors.numpy import load_file
+
+RUNS = ("atlas/base", "atlas/A.1", "fedavg/base", "persistence/base")
+TRAININGS = {f"train {run} on tiny, seed 0" for run in RUNS}
+EVALUATIONS = {f"evaluate {run} on tiny, seed 0" for run in RUNS}
+ARTIFACTS = {"atlas/table1", "atlas/table2", "atlas/figure_curves", "results/report.html"}
+
+
+def jobs_of(method: str) -> set[str]:
+    """Training and evaluation of every run of a method."""
+    return {job for job in TRAININGS | EVALUATIONS if f" {method}/" in job}
+
+
+def test_from_an_empty_results_folder_everything_is_listed(fresh) -> None:
+    planned = fresh.planned()
+    assert planned == {"panel of tiny", "partition of tiny"} | TRAININGS | EVALUATIONS | ARTIFACTS
+
+
+def test_one_artifact_needs_only_the_runs_it_shows(fresh) -> None:
+    planned = fresh.planned("results/atlas/table1.md")
+    assert {job for job in planned if job.startswith("train")} == {job for job in TRAININGS if "A.1" not in job}
+
+
+def test_plain_snakemake_reads_the_default_profile(built) -> None:
+    assert "profiles/default" in built.run("-n")
+
+
+def test_a_second_run_has_nothing_to_do(built) -> None:
+    assert "Nothing to be done" in built.run()
+
+
+def test_touching_and_commenting_every_source_file_reruns_nothing(built) -> None:
+    for folder in ("src", "scripts"):
+        for file in (built.root / folder).rglob("*.py"):
+            file.write_text(f"# A comment.\n{file.read_text()}\n# Another.\n")
+    for file in (built.root / "config").rglob("*.yaml"):
+        os.utime(file)
+    assert built.planned() == set()
+
+
+def test_a_learning_rate_reruns_its_method_and_what_shows_it(built) -> None:
+    built.edit("config/scales/tiny.yaml", "depth: 1}, fedavg", "depth: 1, lr: 0.01}, fedavg")
+    assert built.planned() == jobs_of("atlas") | ARTIFACTS
+    other, mine = (built.folder(method) / "weights.safetensors" for method in ("fedavg", "atlas"))
+    before = other.stat(), load_file(mine)
+    built.run()
+    assert other.stat() == before[0]
+    assert any((load_file(mine)[name] != value).any() for name, value in before[1].items())
+    assert built.planned() == set()
+
+
+def test_an_edited_formula_reruns_that_method_alone(built) -> None:
+    path = "src/fedloom/methods/atlas.py"
+    built.edit(path, "return ", "return 1 and ")
+    assert built.planned() == jobs_of("atlas") | ARTIFACTS
+
+
+def test_the_client_model_reruns_the_methods_that_take_it(built) -> None:
+    built.edit("config/scales/tiny.yaml", "model: {encoder: compact, depth: 1}", "model: {encoder: compact, depth: 2}")
+    assert built.planned() == jobs_of("fedavg") | {"atlas/table1", "atlas/figure_curves", "results/report.html"}
+
+
+def test_an_edited_table_is_printed_again_and_no_run_is_touched(built) -> None:
+    built.edit("src/fedloom/report/layout.py", "def write_table(", "FRESH = 1\n\n\ndef write_table(")
+    planned = built.planned()
+    assert {"atlas/table1", "atlas/table2"} <= planned <= ARTIFACTS
+
+
+def test_an_edited_metric_trains_nothing(built) -> None:
+    path = built.root / "src" / "fedloom" / "evaluation" / "run.py"
+    path.write_text(path.read_text() + "\nFRESH = 1\n")
+    planned = built.planned()
+    assert planned >= EVALUATIONS
+    assert not planned & TRAININGS
+
+
+def test_device_mirror_and_a_further_seed_leave_finished_runs_alone(built) -> None:
+    assert built.planned("--config", "device=cpu", f"mirror={Path('cache')}") == set()
+    further = built.planned("--config", "seeds=2")
+    assert {job for job in further if job.startswith("train")} == {
+        job.replace("seed 0", "seed 1") for job in TRAININGS
+    }  # fmt: skip
+
+
+def test_a_touched_panel_trains_nothing(built) -> None:
+    os.utime(built.root / "results" / "data" / "tiny" / "panel" / "values.parquet")
+    assert not built.planned() & TRAININGS
