@@ -65,9 +65,7 @@ class Problem:
 
     def pick(self, order: list[int]) -> Problem:
         """The same problem with these clients, in this order."""
-        return Problem(
-            self.values[order], tuple(self.train_from[i] for i in order), tuple(self.ids[i] for i in order)
-        )
+        return Problem(self.values[order], tuple(self.train_from[i] for i in order), tuple(self.ids[i] for i in order))
 
 
 def problem(equal: bool = False) -> Problem:
@@ -103,7 +101,9 @@ class Subject:
         return _everything(*self.plain)
 
 
-def _run(make: Factory, given: Problem, protocol: Protocol = PROTOCOL, seed: int = 3, **how: object) -> tuple[Federation, State]:
+def _run(
+    make: Factory, given: Problem, protocol: Protocol = PROTOCOL, seed: int = 3, **how: object
+) -> tuple[Federation, State]:
     federation = Federation(make(), given.task(protocol), protocol, seed, **how)  # type: ignore[arg-type]
     return federation, federation.run(federation.start())
 
@@ -132,7 +132,9 @@ def batched_equals_loop(subject: Subject) -> None:
 def chunks_change_nothing(subject: Subject) -> None:
     """How many clients train side by side does not matter."""
     gap = _gap(subject.trained, _everything(*_run(subject.make, subject.given, chunk=2)))
-    assert gap < CLOSE, f"training in chunks of 2 clients differs by {gap:.2e}: is a mean taken over padding (see `valid`, `mask`)?"
+    assert gap < CLOSE, (
+        f"training in chunks of 2 clients differs by {gap:.2e}: is a mean taken over padding (see `valid`, `mask`)?"
+    )
 
 
 def client_order_changes_nothing(subject: Subject) -> None:
@@ -164,7 +166,9 @@ def resumed_equals_unbroken(subject: Subject) -> None:
             state = store.load(federation.start(), len(federation.task.ids))
     federation.run(state)
     gap = _gap(subject.trained, _everything(federation, state))
-    assert gap == 0, f"resumed training differs by {gap:.2e}: is there state outside weights, buffers, moments and server?"
+    assert gap == 0, (
+        f"resumed training differs by {gap:.2e}: is there state outside weights, buffers, moments and server?"
+    )
     assert unbroken.best.round == state.best.round, "resumed training selects another round"
     assert _gap(unbroken.best.weights, state.best.weights) == 0, "resumed training judges other weights"
 
@@ -172,7 +176,9 @@ def resumed_equals_unbroken(subject: Subject) -> None:
 def seed_decides(subject: Subject) -> None:
     """One seed gives identical weights twice; another seed gives others."""
     gap = _gap(subject.trained, _everything(*_run(subject.make, subject.given)))
-    assert gap == 0, f"two runs with one seed differ by {gap:.2e}: is there randomness that does not come from the seed?"
+    assert gap == 0, (
+        f"two runs with one seed differ by {gap:.2e}: is there randomness that does not come from the seed?"
+    )
     if subject.method.trains:
         other = _gap(subject.trained, _everything(*_run(subject.make, subject.given, seed=4)))
         assert other > 0, "another seed gives the same weights: is the seed used?"
@@ -249,10 +255,10 @@ def influence_runs_along_edges(subject: Subject) -> None:
     edges = method.edges(one[0].task)
     reached = {1} | {int(d) for s, d in edges.T.tolist() if s == 1} | {int(s) for s, d in edges.T.tolist() if d == 1}
     for client in set(range(CLIENTS)) - reached:
-        gap = _gap(
-            {n: t[client] for n, t in one[1].params.items()}, {n: t[client] for n, t in other[1].params.items()}
+        gap = _gap({n: t[client] for n, t in one[1].params.items()}, {n: t[client] for n, t in other[1].params.items()})
+        assert gap == 0, (
+            f"client b moves client {given.ids[client]} by {gap:.2e} in one step, though no edge joins them"
         )
-        assert gap == 0, f"client b moves client {given.ids[client]} by {gap:.2e} in one step, though no edge joins them"
 
 
 CHECKS: dict[str, Callable[[Subject], None]] = {

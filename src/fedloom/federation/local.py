@@ -57,7 +57,7 @@ class Work:
 
 
 def draw_noise(step: Step, keys: Tensor, samples: int, dtype: torch.dtype) -> Tensors:
-    """The step's random draws for clients with ``keys`` [c]: [c, B, *shape] each, or [c, *shape] where not per sample."""
+    """The step's draws for clients with ``keys`` [c]: [c, B, *shape] each, or [c, *shape] where not per sample."""
     drawn = {}
     for name, spec in step.noise.items():
         shape = (samples, *spec.shape) if spec.per_sample else spec.shape
@@ -75,13 +75,15 @@ def _split(step: Step, params: Tensors) -> tuple[Tensors, Tensors]:
 
 
 def _one(step: Step, skeleton: nn.Module) -> Any:
-    """The step's gradient for one client, free of its axis: (trained, fixed, batch, start, noise) -> (grads, outcome)."""
+    """One client's gradient, free of its axis: (trained, fixed, batch, start, noise) -> (grads, outcome)."""
 
     def loss(trained: Tensors, fixed: Tensors, batch: Any, start: Tensors, noise: Tensors) -> tuple[Tensor, Outcome]:
         outcome = step.loss(Bound(skeleton, trained | fixed), batch, Moment(start, noise))
         return outcome.loss, outcome
 
-    def gradient(trained: Tensors, fixed: Tensors, batch: Any, start: Tensors, noise: Tensors) -> tuple[Tensors, Outcome]:
+    def gradient(
+        trained: Tensors, fixed: Tensors, batch: Any, start: Tensors, noise: Tensors
+    ) -> tuple[Tensors, Outcome]:
         if not trained:
             return {}, loss(trained, fixed, batch, start, noise)[1]
         grads, (_, outcome) = grad_and_value(loss, has_aux=True)(trained, fixed, batch, start, noise)
@@ -135,7 +137,9 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
     steps = method.steps(work.phase)
     for step in steps:
         if step.optimiser is not None and step.name not in local.moments:
-            raise KeyError(f"{method.name}: step {step.name!r} has no moments; give steps of one method different names")
+            raise KeyError(
+                f"{method.name}: step {step.name!r} has no moments; give steps of one method different names"
+            )
     keys = derive(task.keys[local.rows], work.seed, work.phase.name, work.round)
     order_keys = keys
     exchange = None

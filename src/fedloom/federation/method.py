@@ -27,8 +27,8 @@ class Outcome(NamedTuple):
     """
 
     loss: Tensor
-    buffers: Tensors = {}
-    means: Tensors = {}
+    buffers: Tensors = {}  # noqa: RUF012 (nobody writes to an outcome)
+    means: Tensors = {}  # noqa: RUF012
 
 
 class Moment(NamedTuple):
@@ -45,7 +45,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True)
 class Noise:
-    """A random tensor that a step asks for: ``shape`` per sample of the batch, or per step where ``per_sample`` is off."""
+    """A random tensor that a step asks for: ``shape`` per sample of the batch, or a step where not ``per_sample``."""
 
     shape: tuple[int, ...]
     kind: str = "normal"
@@ -148,7 +148,6 @@ class Method:
 
     name: ClassVar[str]
     cite: ClassVar[str]
-    shared: tuple[str, ...] = ()  # prefixes of the parameters that leave a client; "" stands for all
     takes_model: ClassVar[bool] = False  # trains the client model that the study names
     trains: ClassVar[bool] = True  # False for reference rows without a gradient step
     couples: ClassVar[bool] = False  # clients meet inside the forward pass
@@ -165,15 +164,16 @@ class Method:
                 raise TypeError(f"method {cls.__name__} declares no `{wanted}`")
 
     def __init__(self, params: Any = None, model: ClientModel | None = None) -> None:
-        self.params = self.Params() if params is None else params
-        self.model = model
+        self.params: Any = self.Params() if params is None else params
+        if self.takes_model:
+            if model is None:
+                raise TypeError(f"method {self.name} trains a client model: name one in the study")
+            self.model = model
 
     # -- one client ---------------------------------------------------------------------------------------------
 
     def client(self, task: Any) -> nn.Module:
         """One client's module; by default the client model that the study names."""
-        if self.model is None:
-            raise TypeError(f"method {self.name} has no client model: name one in the study, or write client()")
         return self.model.build(task)
 
     def rounds(self, requested: int) -> int:
@@ -190,8 +190,6 @@ class Method:
 
     def loss(self, model: Bound, batch: Any, moment: Moment) -> Outcome:
         """The training loss of one client on one minibatch (of all clients, [C], for a coupled method)."""
-        if self.model is None:
-            raise TypeError(f"method {self.name} has no client model: name one in the study, or write loss()")
         return self.model.loss(model, batch, moment)
 
     def predict(self, model: Bound, batch: Any, moment: Moment) -> Tensor:
@@ -207,6 +205,11 @@ class Method:
         return task.edges
 
     # -- what is shared ------------------------------------------------------------------------------------------
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Prefixes of the parameters that leave a client; "" stands for all. Assign a tuple where it is constant."""
+        return ()
 
     def upload(self, clients: Clients) -> Tensors:
         """What leaves the clients after a phase, [c, ...] each; by default the parameters below ``shared``."""
@@ -242,5 +245,5 @@ class Method:
         return clients.params | clients.buffers | self.download(server, clients)
 
     def round_log(self, server: Tensors, clients: Clients) -> dict[str, float]:
-        """Quantities of the method's own for a round's log, from the clients that took part and the server's new state."""
+        """Quantities of the method's own for a round's log; ``clients`` took part, ``server`` is its new state."""
         return {}

@@ -26,7 +26,9 @@ class Registry:
     def modules(self) -> dict[str, str]:
         """Importable module path by name; nothing is imported."""
         package = importlib.import_module(self.package)
-        own = {m.name: f"{self.package}.{m.name}" for m in pkgutil.iter_modules(package.__path__) if m.name != "registry"}
+        own = {
+            m.name: f"{self.package}.{m.name}" for m in pkgutil.iter_modules(package.__path__) if m.name != "registry"
+        }
         return own | {point.name: point.module for point in entry_points(group=self.package)}
 
     def names(self) -> list[str]:
@@ -46,4 +48,6 @@ class Registry:
         for _, value in inspect.getmembers(module, inspect.isclass):
             if value.__module__ == module.__name__ and getattr(value, "name", None) == name:
                 return value
-        raise InputError(f"{self.kind} {name!r}: expected a class with name = {name!r} in {module.__name__}; found none")
+        raise InputError(
+            f"{self.kind} {name!r}: expected a class with name = {name!r} in {module.__name__}; found none"
+        )

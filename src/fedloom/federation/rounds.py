@@ -247,9 +247,7 @@ def _put(state: State, local: Local) -> None:
             whole[name][local.rows.to(value.device)] = value
 
 
-def predictor(
-    method: Method, skeleton: nn.Module, task: Task, weights: Tensors
-) -> Callable[[tuple, Tensor], Tensor]:
+def predictor(method: Method, skeleton: nn.Module, task: Task, weights: Tensors) -> Callable[[tuple, Tensor], Tensor]:
     """Predict with ``weights`` [C, ...]: (batch [c, ...], rows [c]) -> what the method's ``predict`` gives, [c, ...].
 
     A coupled method sees all clients at once; every other is mapped over them.

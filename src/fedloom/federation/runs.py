@@ -104,7 +104,7 @@ def train_run(
         if saver.stopped_by is not None and state.round < federation.rounds and state.diverged is None:
             raise Interrupted(75)
         seconds = time.monotonic() - begun
-        _write(federation, state, spec, digest, out)
+        _write(federation, task, state, spec, digest, out)
         done = state.round - first
         timing = {"rounds": [done], "seconds": [seconds], "threads": [torch.get_num_threads()]}
         with atomic(out / "timing.parquet") as temporary:
@@ -120,7 +120,9 @@ def train_run(
         store.clear()
 
 
-def _write(federation: Federation, state: State, spec: dict[str, Any], digest: str, out: Path) -> None:
+def _write(
+    federation: Federation, task: ForecastTask, state: State, spec: dict[str, Any], digest: str, out: Path
+) -> None:
     weights: Tensors = {}
     if state.diverged is None:
         weights = compact(state.best.weights, "selected") | compact(federation.weights(state), "last")
@@ -135,11 +137,11 @@ def _write(federation: Federation, state: State, spec: dict[str, Any], digest: s
         "reason": state.diverged,
         "rounds": state.round,
         "selected_round": state.best.round,
-        "clients": federation.task.ids,
+        "clients": task.ids,
         "parameters": federation.parameters,
-        "history": federation.task.history,
-        "horizon": federation.task.horizon,
-        "train_windows": federation.task.sizes("train").tolist(),
+        "history": task.history,
+        "horizon": task.horizon,
+        "train_windows": task.sizes("train").tolist(),
     }
     write_text(out / "run.json", json.dumps(described, indent=2, sort_keys=True) + "\n")
 

@@ -147,7 +147,9 @@ class Atlas(Method):
         """The alignment audit, how evenly prototypes are used (entropy in nats), and their norms."""
         usage_I = clients.means["usage"].mean(0)
         federated = self.params.codebook == "federated"
-        norm_I = (server["codebook"] if federated else clients.params["codebook"]).norm(dim=-1).reshape(-1, len(usage_I))
+        norm_I = (
+            (server["codebook"] if federated else clients.params["codebook"]).norm(dim=-1).reshape(-1, len(usage_I))
+        )
         log = {f"prototype_norm/{i}": float(norm) for i, norm in enumerate(norm_I.mean(0))}
         log["usage_entropy"] = float(-(usage_I * usage_I.clamp(min=1e-30).log()).sum())
         if federated:

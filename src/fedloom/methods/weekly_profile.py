@@ -19,6 +19,9 @@ class WeeklyMeans(nn.Module):
     that cross a change of the clock are an hour off.
     """
 
+    total: Tensor
+    count: Tensor
+
     def __init__(self, task: ForecastTask) -> None:
         super().__init__()
         self.slots_per_day, self.horizon = task.slots_per_day, task.horizon

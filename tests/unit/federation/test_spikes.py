@@ -64,7 +64,7 @@ class Adversaries(nn.Module):
 
 
 class TwoOptimisers(Method):
-    """A generator and a critic, each with its own loss, parameters and optimiser; noise passed in; critic steps twice."""
+    """A generator and a critic, each with its own loss, parameters and optimiser; the critic steps twice."""
 
     name, cite = "two_optimisers", "a spike of adversarial training"
     shared = ("generator",)
@@ -89,7 +89,9 @@ class TwoOptimisers(Method):
 
     def loss(self, model: Bound, batch: Windows, moment: Moment) -> Outcome:
         score = nn.functional.linear(model(batch), model["critic.weight"], model["critic.bias"])
-        return Outcome(masked_mse(model(batch), batch) - 0.01 * (score * batch.valid[..., None]).sum() / batch.valid.sum())
+        return Outcome(
+            masked_mse(model(batch), batch) - 0.01 * (score * batch.valid[..., None]).sum() / batch.valid.sum()
+        )
 
 
 class ServerTrained(Method):

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from fedloom.check import PROTOCOL, problem
-from fedloom.federation.method import Uploads
+from fedloom.federation.method import Moment, Uploads
 from fedloom.federation.rounds import Federation, State
+from fedloom.federation.stack import Bound
 from fedloom.methods.atlas import Atlas, CodebookForecaster
 from fedloom.models.forecaster import Forecaster
 
@@ -64,8 +65,14 @@ class _Read(torch.nn.Module):
 
 @pytest.mark.parametrize(
     ("variant", "numbers"),
-    [({}, 4 * 8), ({"codebook": "local"}, 0), ({"codebook": "frozen"}, 0), ({"align": False}, 4 * 8), ({"upload": "dominant"}, 8 + 1)],
-)  # fmt: skip
+    [
+        ({}, 4 * 8),
+        ({"codebook": "local"}, 0),
+        ({"codebook": "frozen"}, 0),
+        ({"align": False}, 4 * 8),
+        ({"upload": "dominant"}, 8 + 1),
+    ],
+)
 def test_a_client_uploads_the_codebook_and_nothing_else(variant: dict, numbers: int) -> None:
     assert bytes_up(trained(**variant)[1]) == {4.0 * numbers}
 
@@ -83,7 +90,7 @@ def test_encoders_stay_with_their_clients_and_the_codebook_is_one() -> None:
 
 
 def test_without_a_non_identity_permutation_a4_equals_atlas() -> None:
-    federation, state = trained()
+    _, state = trained()
     permuted = [v for _, _, quantity, v in state.log if quantity == "permuted_share"]
     assert permuted == [0.0] * PROTOCOL.rounds
     other = trained(align=False)
@@ -120,7 +127,9 @@ def test_hard_assignment_gives_at_most_as_many_forecasts_as_prototypes() -> None
     task = federation.task
     batch = task.batch("train", torch.tensor([0]), torch.arange(40)[None])
     own = {n: w[0] for n, w in federation.weights(state).items()}
-    forecast, weight = torch.func.functional_call(_Read(federation.skeleton), {f"m.{n}": t for n, t in own.items()}, (batch,))
+    forecast, weight = torch.func.functional_call(
+        _Read(federation.skeleton), {f"m.{n}": t for n, t in own.items()}, (batch,)
+    )
     assert ((weight - 1).abs() < 1e-12).sum() == 40
     assert len(torch.unique(forecast[0].round(decimals=9), dim=0)) <= 4
 
@@ -149,9 +158,6 @@ def test_a_missing_target_has_no_influence() -> None:
     poisoned = batch._replace(y=torch.where(batch.mask > 0, batch.y, 1e9))
     federation, state = trained()
     own = {n: w[0] for n, w in federation.weights(state).items()}
-    from fedloom.federation.method import Moment
-    from fedloom.federation.stack import Bound
-
     losses = [
         federation.method.loss(Bound(federation.skeleton, own), type(b)(*(part[0] for part in b)), Moment({}, {})).loss
         for b in (batch, poisoned)

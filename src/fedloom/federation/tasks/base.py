@@ -26,14 +26,23 @@ class Validation:
 class Task(Protocol):
     """Samples of C clients on one device.
 
-    ``ids`` name the clients, ``keys`` [C] seed their randomness, ``edges`` [2, E] is the graph that coupled methods use.
+    ``ids`` name the clients, ``keys`` [C] seed their randomness, ``edges`` [2, E] is the graph of coupled methods.
     """
 
-    ids: list[str]
-    keys: Tensor
-    edges: Tensor
-    device: torch.device
-    dtype: torch.dtype
+    @property
+    def ids(self) -> list[str]: ...
+
+    @property
+    def keys(self) -> Tensor: ...
+
+    @property
+    def edges(self) -> Tensor: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def dtype(self) -> torch.dtype: ...
 
     def sizes(self, part: str) -> Tensor:
         """Samples of each client in a part, [C] (int64, CPU)."""

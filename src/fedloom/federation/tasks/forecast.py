@@ -109,7 +109,7 @@ class ForecastTask:
         return forecast_CBH * self.sd[rows][:, None, None] + self.mean[rows][:, None, None]
 
     def chunks(self, part: str, chunk: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """All windows of a part in order, as (clients [c], window numbers [c, B]); numbers may exceed a short client's size."""
+        """All windows of a part in order: (clients [c], window numbers [c, B]), beyond a short client's size too."""
         counts = self.counts[part].to(self.device)
         rows = torch.arange(len(self.ids), device=self.device)
         longest = int(counts.max()) if len(counts) else 0
@@ -165,7 +165,9 @@ def forecast_task(
     """
     unknown = [c for c in clients.index if c not in panel.values.columns]
     if unknown:
-        raise InputError(f"partition of {partition['dataset']}: clients: expected nodes of the panel, found {unknown[0]!r}")
+        raise InputError(
+            f"partition of {partition['dataset']}: clients: expected nodes of the panel, found {unknown[0]!r}"
+        )
     ids = [str(c) for c in clients.index]
     raw = panel.values[ids].to_numpy(dtype=np.float64).T
     mean = clients["mean"].to_numpy(dtype=np.float64)[:, None]
@@ -178,7 +180,9 @@ def forecast_task(
     elif partition["fill"] == "raw":
         literal = partition["missing_literal"]
         if literal is None:
-            raise InputError(f"partition of {partition['dataset']}: fill: expected mean or last (missing readings have no literal value), found raw")
+            raise InputError(
+                f"partition of {partition['dataset']}: fill: expected mean or last, found raw (no literal)"
+            )
         inputs = np.where(observed, scaled, (literal - mean) / sd)
     else:
         inputs = np.where(observed, scaled, 0.0)
