@@ -7,6 +7,8 @@ Makes: results/raw/{dataset}/{key} with {key}.json (where the bytes came from an
 
 
 rule fetch:
+    input:
+        lambda w: [form.path for form in PLAN.datasets[w.dataset].files[w.key].forms if form.path],
     output:
         raw="results/raw/{dataset}/{key}",
         origin="results/raw/{dataset}/{key}.json",
