@@ -41,8 +41,8 @@ class Problem:
     train_from: tuple[int, ...]
     ids: tuple[str, ...]
 
-    def task(self, protocol: Protocol = PROTOCOL) -> ForecastTask:
-        """The problem as a task."""
+    def task(self, protocol: Protocol = PROTOCOL, device: str = "cpu") -> ForecastTask:
+        """The problem as a task on ``device``."""
         stamps = pd.date_range("2024-01-01", periods=self.values.shape[1], freq="h", name="timestamp")
         values = pd.DataFrame(self.values.T, index=stamps, columns=list(self.ids))
         edges = pd.DataFrame({"src": list(NAMES), "dst": [*NAMES[1:], NAMES[0]], "weight": 1.0})
@@ -61,7 +61,7 @@ class Problem:
             "dataset": "check", "history": HISTORY, "horizon": HORIZON, "interval_minutes": 60,
             "fill": "mean", "missing_literal": None,
         }  # fmt: skip
-        return forecast_task(panel, partition, clients, windows, protocol, torch.device("cpu"))
+        return forecast_task(panel, partition, clients, windows, protocol, torch.device(device))
 
     def pick(self, order: list[int]) -> Problem:
         """The same problem with these clients, in this order."""
@@ -242,6 +242,19 @@ def one_client_needs_no_server(subject: Subject) -> None:
     assert gap < CLOSE, f"one client with a server differs from one without by {gap:.2e}: set only_averages = False?"
 
 
+def readings_stay_at_home(subject: Subject) -> None:
+    """Until the first aggregation a client's readings move no other client's weights, hence no other upload."""
+    if subject.method.couples:
+        return
+    once = replace(PROTOCOL, rounds=1)
+    values = subject.given.values.copy()
+    values[1] *= 3
+    one, other = (_run(subject.make, g, once)[1] for g in (subject.given, replace(subject.given, values=values)))
+    for client in (0, 2, 3, 4):
+        gap = _gap({n: t[client] for n, t in one.params.items()}, {n: t[client] for n, t in other.params.items()})
+        assert gap == 0, f"client b's readings move client {NAMES[client]} by {gap:.2e} before anything was aggregated"
+
+
 def influence_runs_along_edges(subject: Subject) -> None:
     """Coupled methods: a client's readings reach others only along declared edges, one hop a round of exchange."""
     method = subject.method
@@ -273,6 +286,7 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
         test_part_is_never_read,
         ledger_equals_messages,
         one_client_needs_no_server,
+        readings_stay_at_home,
         influence_runs_along_edges,
     )
 }

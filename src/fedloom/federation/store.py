@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import io
 import json
 import os
@@ -45,16 +46,32 @@ def below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {n[len(prefix) + 1 :]: t for n, t in tensors.items() if n.startswith(prefix + "/")}
 
 
+def _checksum(tensors: dict[str, Tensor]) -> str:
+    mixed = hashlib.blake2b(digest_size=16)
+    for name in sorted(tensors):
+        mixed.update(name.encode())
+        mixed.update(memoryview(tensors[name].reshape(-1).view(torch.uint8).numpy()))
+    return mixed.hexdigest()
+
+
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors and metadata of a safetensors file."""
-    with safetensors.safe_open(path, framework="pt") as file:
-        return {n: file.get_tensor(n) for n in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    """Tensors and metadata of a file that ``write_tensors`` wrote. Raises InputError where it is torn or changed."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            tensors = {n: file.get_tensor(n) for n in file.keys()}  # noqa: SIM118
+            metadata = file.metadata() or {}
+    except safetensors.SafetensorError as error:
+        raise InputError(f"{path}: expected a whole safetensors file, found {error}") from error
+    found = _checksum(tensors)
+    if metadata.get("checksum") != found:
+        raise InputError(f"{path}: checksum: expected {metadata.get('checksum')}, found {found}")
+    return tensors, metadata
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Write a safetensors file. Raises OSError where it cannot be written, as every other writer does."""
+    """Write CPU tensors as a safetensors file with a checksum. Raises OSError where it cannot be written."""
     try:
-        save_file(tensors, path, metadata)
+        save_file(tensors, path, {"checksum": _checksum(tensors)} | (metadata or {}))
     except safetensors.SafetensorError as error:
         raise OSError(f"{path}: could not be written: {error}") from error
 
@@ -115,8 +132,8 @@ class Store:
                 continue
             try:
                 tensors, metadata = read_tensors(path)
-            except (safetensors.SafetensorError, OSError) as error:
-                print(f"fedloom: {path}: unreadable state set aside ({error})", file=sys.stderr, flush=True)
+            except InputError as error:
+                print(f"fedloom: unreadable state set aside: {error}", file=sys.stderr, flush=True)
                 os.replace(path, path.with_suffix(".unreadable"))
                 continue
             if metadata.get("identity") != self.identity:

@@ -1,0 +1,107 @@
+"""Training state survives what happens to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from fedloom.check import PROTOCOL, problem
+from fedloom.errors import InputError
+from fedloom.federation.rounds import Federation, State
+from fedloom.federation.store import Saver, Store, log_frame
+from fedloom.methods.atlas import Atlas
+
+
+@pytest.fixture
+def federation() -> Federation:
+    return Federation(Atlas(Atlas.Params(encoder="compact", width=8)), problem().task(), PROTOCOL, seed=0)
+
+
+def after(federation: Federation, rounds: int) -> State:
+    state = federation.start()
+    for _ in range(rounds):
+        federation.step(state)
+    return state
+
+
+def load(store: Store, federation: Federation) -> State:
+    return store.load(federation.start(), len(federation.task.ids))
+
+
+def test_a_loaded_state_is_the_saved_one(tmp_path: Path, federation: Federation) -> None:
+    state = after(federation, 2)
+    Store(tmp_path, "one").save(state)
+    loaded = load(Store(tmp_path, "one"), federation)
+    assert loaded.round == 2
+    pd.testing.assert_frame_equal(log_frame(loaded.log), log_frame(state.log))
+    assert (loaded.best.round, loaded.best.score) == (state.best.round, state.best.score)
+    pairs = [(state.params, loaded.params), (state.server, loaded.server)]
+    pairs += list(zip(state.moments.values(), loaded.moments.values(), strict=True))
+    for ours, theirs in pairs:
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(t, theirs[n]) for n, t in ours.items())
+
+
+def test_a_state_of_another_identity_is_set_aside_and_said_so(
+    tmp_path: Path, federation: Federation, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Store(tmp_path, "old").save(after(federation, 1))
+    assert load(Store(tmp_path, "new"), federation).round == 0
+    assert "state of another spec, data or code set aside" in capfd.readouterr().err
+    assert (tmp_path / "state.other").exists()
+
+
+def test_a_torn_state_falls_back_to_the_copy_before_it(tmp_path: Path, federation: Federation) -> None:
+    store = Store(tmp_path, "one")
+    store.save(after(federation, 1))
+    store.save(after(federation, 2))
+    store.path.write_bytes(store.path.read_bytes()[:1000])
+    assert load(store, federation).round == 1
+
+
+def test_a_flipped_byte_is_noticed(tmp_path: Path, federation: Federation) -> None:
+    store = Store(tmp_path, "one")
+    store.save(after(federation, 1))
+    store.save(after(federation, 2))
+    content = bytearray(store.path.read_bytes())
+    content[-1000] ^= 1
+    store.path.write_bytes(bytes(content))
+    assert load(store, federation).round == 1
+
+
+def test_a_second_writer_is_stopped_and_told_who_holds_the_lock(tmp_path: Path) -> None:
+    waits = "import sys, pathlib; from fedloom.federation.store import Store\n"
+    waits += "with Store(pathlib.Path(sys.argv[1]), 'x').locked(): print('held', flush=True); sys.stdin.read()"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", waits, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match=f"process {holder.pid} on "), Store(tmp_path, "x").locked():
+            pass
+    finally:
+        holder.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_saves_after_the_round_and_ends_training(
+    tmp_path: Path, federation: Federation, number: signal.Signals
+) -> None:
+    handlers = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGUSR1)}
+    try:
+        saver = Saver(Store(tmp_path, "one"), every_seconds=1e9)
+        state = federation.start()
+        os.kill(os.getpid(), number)
+        federation.run(state, saver)
+    finally:
+        for n, handler in handlers.items():
+            signal.signal(n, handler)
+    assert state.round == 1
+    assert load(saver.store, federation).round == 1
