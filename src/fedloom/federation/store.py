@@ -50,7 +50,7 @@ def _checksum(tensors: dict[str, Tensor]) -> str:
     mixed = hashlib.blake2b(digest_size=16)
     for name in sorted(tensors):
         mixed.update(name.encode())
-        mixed.update(memoryview(tensors[name].reshape(-1).view(torch.uint8).numpy()))
+        mixed.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
     return mixed.hexdigest()
 
 
