@@ -35,8 +35,8 @@ def test_training_code_holds_no_other_method_no_registry_no_config_and_nothing_o
 
 
 def test_different_methods_have_different_digests(train: Path) -> None:
-    trained = [name for name in methods.names()]
-    assert len({code_digest(train, (methods.get(name),)) for name in trained}) == len(trained)
+    names = methods.names()
+    assert len({code_digest(train, (methods.get(name),)) for name in names}) == len(names)
 
 
 METHOD = '''
