@@ -9,13 +9,15 @@ import json
 import sys
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from fedloom.artifacts import write_text
 from fedloom.config.dataset import Dataset
 from fedloom.config.scale import Scale
 from fedloom.config.settings import Settings
 from fedloom.config.study import Study
 
-MODELS = {"config": Settings, "dataset": Dataset, "scale": Scale, "study": Study}
+MODELS: dict[str, type[BaseModel]] = {"config": Settings, "dataset": Dataset, "scale": Scale, "study": Study}
 
 
 def schema(name: str) -> str:
