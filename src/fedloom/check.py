@@ -200,7 +200,7 @@ def ledger_equals_messages(subject: Subject) -> None:
     if method.couples:
         return
     federation, state = subject.plain
-    uploads = any(phase.upload for r in range(federation.rounds) for phase in method.phases(r))
+    uploads = any(phase.upload for r in range(federation.rounds) for phase in method.phases(r, federation.rounds))
     size = 0
     if uploads and method.shared and method.upload.__func__ is Method.upload:  # type: ignore[attr-defined]
         everyone = Clients(torch.arange(CLIENTS), torch.ones(CLIENTS), state.params, state.buffers, {})
@@ -209,7 +209,7 @@ def ledger_equals_messages(subject: Subject) -> None:
     assert (up.loc[up["client"] == "e", "value"] == 0).all(), "a client that did not train is charged for an upload"
     others = up.loc[up["client"] != "e", "value"]
     if size:
-        expected = {size} if all(p.participation is None for p in method.phases(0)) else {0, size}
+        expected = {size} if all(p.participation is None for p in method.phases(0, federation.rounds)) else {0, size}
         assert set(others) == expected, f"expected {expected} bytes a client and round, found {sorted(set(others))}"
     elif not uploads:
         assert (others == 0).all(), f"nothing is uploaded, yet bytes are charged: {sorted(set(others))}"
@@ -225,7 +225,7 @@ def one_client_needs_no_server(subject: Subject) -> None:
     clients = Clients(torch.arange(1), torch.ones(1), alone.params, alone.buffers, {})
     everyone = Local(torch.arange(1), alone.params, alone.buffers, alone.moments)
     for round_ in range(federation.rounds):
-        for phase in method.phases(round_):
+        for phase in method.phases(round_, federation.rounds):
             received = method.download(alone.server, clients) if phase.download else {}
             if round_ == 0:
                 for name, value in received.items():

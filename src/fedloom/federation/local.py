@@ -74,11 +74,11 @@ def _split(step: Step, params: Tensors) -> tuple[Tensors, Tensors]:
     return {n: params[n] for n in names}, {n: p for n, p in params.items() if n not in names}
 
 
-def _one(step: Step, skeleton: nn.Module) -> Any:
+def _one(step: Step, skeleton: nn.Module, progress: float) -> Any:
     """One client's gradient, free of its axis: (trained, fixed, batch, start, noise) -> (grads, outcome)."""
 
     def loss(trained: Tensors, fixed: Tensors, batch: Any, start: Tensors, noise: Tensors) -> tuple[Tensor, Outcome]:
-        outcome = step.loss(Bound(skeleton, trained | fixed), batch, Moment(start, noise))
+        outcome = step.loss(Bound(skeleton, trained | fixed), batch, Moment(start, noise, None, progress))
         return outcome.loss, outcome
 
     def gradient(
@@ -103,11 +103,12 @@ def _looped(gradient: Any, *args: Any) -> tuple[Tensors, Outcome]:
     return torch.utils._pytree.tree_unflatten(stacked, flat[0][1])
 
 
-def _coupled(step: Step, skeleton: nn.Module, exchange: Exchange, *args: Any) -> tuple[Tensors, Outcome]:
+def _coupled(step: Step, work: Work, exchange: Exchange, *args: Any) -> tuple[Tensors, Outcome]:
     """The gradient of the sum of all clients' losses, on stacked tensors."""
 
     def loss(trained: Tensors, fixed: Tensors, batch: Any, start: Tensors, noise: Tensors) -> tuple[Tensor, Outcome]:
-        outcome = step.loss(StackedBound(skeleton, trained | fixed), batch, Moment(start, noise, exchange))
+        moment = Moment(start, noise, exchange, work.phase.progress)
+        outcome = step.loss(StackedBound(work.skeleton, trained | fixed), batch, moment)
         return outcome.loss.sum(), outcome
 
     if not args[0]:
@@ -158,7 +159,7 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
     longest = int(sizes.max()) if count else 0
     remaining = sizes.tolist()
     per_epoch = math.ceil(longest / work.batch) if longest else 0
-    gradients = {step.name: _one(step, work.skeleton) for step in steps}
+    gradients = {step.name: _one(step, work.skeleton, work.phase.progress) for step in steps}
     for epoch in range(work.epochs):
         order = orders(derive(order_keys, "order", epoch), sizes, longest)
         for b in range(per_epoch):
@@ -180,7 +181,7 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
                         draw_noise(step, site, samples.shape[1], dtype),
                     )
                     if exchange is not None:
-                        grads, outcome = _coupled(step, work.skeleton, exchange, *args)
+                        grads, outcome = _coupled(step, work, exchange, *args)
                     elif work.backend == "loop":
                         grads, outcome = _looped(gradients[step.name], *args)
                     else:

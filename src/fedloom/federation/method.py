@@ -36,11 +36,13 @@ class Moment(NamedTuple):
 
     ``start``: the client's parameters as they were when the phase began (only where ``Step.anchored``).
     ``noise``: the step's random draws by name. ``exchange``: for coupled methods, the way to other clients.
+    ``progress``: the share of the rounds that is over.
     """
 
     start: Tensors
     noise: Tensors
     exchange: Exchange | None = None
+    progress: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ class Step:
 class Phase:
     """One part of a round: who takes part, whether the shared tensors come down before and go up after.
 
-    ``epochs`` and ``participation`` are the protocol's where None.
+    ``epochs`` and ``participation`` are the protocol's where None. ``progress``, the share of the rounds that is over,
+    is filled in by the engine for schedules.
     """
 
     name: str = "train"
@@ -84,6 +87,7 @@ class Phase:
     participation: float | None = None
     download: bool = True
     upload: bool = True
+    progress: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,11 @@ class Clients:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    @property
+    def tensors(self) -> Tensors:
+        """Parameters and buffers together."""
+        return self.params | self.buffers
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,7 @@ class Uploads:
 
 
 class ClientModel:
-    """A module that several methods train: how it is built, what its loss is, which part is its head."""
+    """A module that several methods train: how it is built and trained, and which part is its head."""
 
     name: ClassVar[str]
     head: ClassVar[tuple[str, ...]]
@@ -141,6 +150,18 @@ class ClientModel:
     def loss(self, model: Bound, batch: Any, moment: Moment) -> Outcome:
         """The training loss of one client on one minibatch."""
         raise NotImplementedError
+
+    def phases(self, round_: int, rounds: int) -> Sequence[Phase]:
+        """The phases of a round, in order; by default one."""
+        return (Phase(),)
+
+    def steps(self, phase: Phase, lr: float) -> Sequence[Step]:
+        """What runs on every minibatch; by default one Adam step of the loss at the method's learning rate."""
+        return (Step(self.loss, Adam(lr)),)
+
+    def predict(self, model: Bound, batch: Any, moment: Moment) -> Tensor:
+        """What the task scores; by default the module's output."""
+        return model(batch)
 
 
 class Method:
@@ -180,21 +201,23 @@ class Method:
         """How many rounds this method needs when the protocol asks for ``requested``."""
         return requested
 
-    def phases(self, round_: int) -> Sequence[Phase]:
-        """The phases of a round, in order."""
-        return (Phase(),)
+    def phases(self, round_: int, rounds: int) -> Sequence[Phase]:
+        """The phases of round ``round_`` of ``rounds``, in order; by default the client model's, or one."""
+        return self.model.phases(round_, rounds) if self.takes_model else (Phase(),)
 
     def steps(self, phase: Phase) -> Sequence[Step]:
-        """What runs on every minibatch of a phase, in order."""
+        """What runs on every minibatch of a phase, in order; by default as the client model says, or one Adam step."""
+        if self.takes_model:
+            return self.model.steps(phase, self.params.lr)
         return (Step(self.loss, Adam(self.params.lr)),)
 
     def loss(self, model: Bound, batch: Any, moment: Moment) -> Outcome:
-        """The training loss of one client on one minibatch (of all clients, [C], for a coupled method)."""
-        return self.model.loss(model, batch, moment)
+        """The loss of one client on one minibatch (of all clients, [C], for a coupled method)."""
+        raise NotImplementedError(f"method {self.name} gives neither a loss nor steps")
 
     def predict(self, model: Bound, batch: Any, moment: Moment) -> Tensor:
         """What the task scores, in the scale of the batch's targets; by default the module's output."""
-        return model(batch)
+        return self.model.predict(model, batch, moment) if self.takes_model else model(batch)
 
     def diagnose(self, model: Bound, batch: Any) -> Tensors:
         """Per-sample quantities for figures and audits, each [B, ...] (e.g. the prototype a window is assigned to)."""
@@ -208,19 +231,19 @@ class Method:
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """Prefixes of the parameters that leave a client; "" stands for all. Assign a tuple where it is constant."""
+        """Prefixes of the parameters and buffers that leave a client ("" for all). Assign a tuple where constant."""
         return ()
 
     def upload(self, clients: Clients) -> Tensors:
-        """What leaves the clients after a phase, [c, ...] each; by default the parameters below ``shared``."""
-        return {name: clients.params[name] for name in matching(clients.params, self.shared)}
+        """What leaves the clients after a phase, [c, ...] each; by default all below ``shared``."""
+        return {name: clients.tensors[name] for name in matching(clients.tensors, self.shared)}
 
     # -- the server ----------------------------------------------------------------------------------------------
 
     def server(self, task: Any, start: Tensors) -> Tensors:
-        """The server's state before round 0; by default its own draw of the shared parameters.
+        """The server's state before round 0; by default its own draw of what is shared.
 
-        ``start`` holds a fresh client module's parameters, without client axis.
+        ``start`` holds a fresh client module's parameters and buffers, without client axis.
         """
         return {name: start[name] for name in matching(start, self.shared)}
 
@@ -233,16 +256,16 @@ class Method:
         return server
 
     def download(self, server: Tensors, clients: Clients) -> Tensors:
-        """What each client receives, [c, ...] each; by default the server's value of every shared parameter."""
+        """What each client receives, [c, ...] each; by default the server's value of all that is shared."""
         return {
             name: server[name].expand(len(clients), *server[name].shape)
             for name in matching(server, self.shared)
-            if name in clients.params
+            if name in clients.tensors
         }
 
     def evaluated(self, server: Tensors, clients: Clients) -> Tensors:
         """The weights that are judged, [C, ...] each; by default own parameters under a fresh download."""
-        return clients.params | clients.buffers | self.download(server, clients)
+        return clients.tensors | self.download(server, clients)
 
     def round_log(self, server: Tensors, clients: Clients) -> dict[str, float]:
         """Quantities of the method's own for a round's log; ``clients`` took part, ``server`` is its new state."""

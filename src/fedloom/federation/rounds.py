@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -81,7 +81,8 @@ class Federation:
         """The state before round 0."""
         method, task = self.method, self.task
         module = build(lambda: method.client(task), self.seed, name_key("server"), task.dtype)
-        fresh = {n: p.to(task.device) for n, p in tensors_of(module)[0].items()}
+        own, fixed = tensors_of(module)
+        fresh = {n: t.to(task.device) for n, t in (own | fixed).items()}
         params = {n: p.clone() for n, p in self._params.items()}
         buffers = {n: b.clone() for n, b in self._buffers.items()}
         return State(0, params, buffers, {}, method.server(task, fresh))
@@ -111,8 +112,8 @@ class Federation:
         """Run one round in place: its phases, the server's own work, validation, log."""
         ledger = Ledger(len(self.task.ids))
         with torch.no_grad():
-            for phase in self.method.phases(state.round):
-                self._phase(state, phase, ledger)
+            for phase in self.method.phases(state.round, self.rounds):
+                self._phase(state, replace(phase, progress=state.round / self.rounds), ledger)
                 if state.diverged is not None:
                     break
             else:

@@ -77,7 +77,7 @@ class Atlas(Method):
         """Encoder, codebook and decoder."""
         return CodebookForecaster(task, self.params)
 
-    def phases(self, round_: int) -> Sequence[Phase]:
+    def phases(self, round_: int, rounds: int) -> Sequence[Phase]:
         """Federated: Q comes down and goes up. Else it comes down once (shared start, frozen) or never (local)."""
         if self.params.codebook == "federated":
             return (Phase(download=round_ > 0 or not self.params.independent_start),)
@@ -140,7 +140,7 @@ class Atlas(Method):
     def evaluated(self, server: Tensors, clients: Clients) -> Tensors:
         """The global Q with own phi and psi; own Q where it is not federated."""
         if self.params.codebook != "federated":
-            return clients.params | clients.buffers
+            return clients.tensors
         return super().evaluated(server, clients)
 
     def round_log(self, server: Tensors, clients: Clients) -> dict[str, float]:

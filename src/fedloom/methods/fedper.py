@@ -27,7 +27,7 @@ class FedPer(Method):
 
     def upload(self, clients: Clients) -> dict[str, Tensor]:
         """Everything but the head."""
-        return {name: clients.params[name] for name in self._base(clients.params)}
+        return {name: clients.tensors[name] for name in self._base(clients.tensors)}
 
     def server(self, task: object, start: dict[str, Tensor]) -> dict[str, Tensor]:
         """The server's own draw of the base."""

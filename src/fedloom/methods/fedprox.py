@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from fedloom.federation.method import Moment, Outcome, Phase, Step
-from fedloom.federation.optim import Adam
+from fedloom.federation.method import Loss, Moment, Outcome, Phase, Step
 from fedloom.federation.stack import Bound
 from fedloom.methods.fedavg import FedAvg
 
@@ -24,11 +24,12 @@ class FedProx(FedAvg):
         mu: float = 0.01  # from the authors' range 0.001 to 1; Atlas names none
 
     def steps(self, phase: Phase) -> Sequence[Step]:
-        """One step that also sees the parameters as they were received."""
-        return (Step(self.loss, Adam(self.params.lr), anchored=True),)
+        """The client model's steps, each with the proximal term in its loss."""
+        steps = self.model.steps(phase, self.params.lr)
+        return [replace(step, loss=partial(self.held, step.loss), anchored=True) for step in steps]
 
-    def loss(self, model: Bound, batch: Any, moment: Moment) -> Outcome:
-        """The client model's loss plus the proximal term."""
-        outcome = super().loss(model, batch, moment)
+    def held(self, loss: Loss, model: Bound, batch: Any, moment: Moment) -> Outcome:
+        """A loss plus mu/2 times the squared distance from the parameters as they were received."""
+        outcome = loss(model, batch, moment)
         distance = sum((model[name] - start).square().sum() for name, start in moment.start.items())
         return outcome._replace(loss=outcome.loss + self.params.mu / 2 * distance)

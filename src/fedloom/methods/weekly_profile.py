@@ -59,7 +59,7 @@ class WeeklyProfile(Method):
         """One pass, however long the others train."""
         return 1
 
-    def phases(self, round_: int) -> Sequence[Phase]:
+    def phases(self, round_: int, rounds: int) -> Sequence[Phase]:
         """One epoch of counting by everyone."""
         return (Phase("count", epochs=1, participation=1.0, download=False, upload=False),)
 

@@ -103,7 +103,7 @@ class ServerTrained(Method):
     def client(self, task: ForecastTask) -> nn.Module:
         return LinearForecaster()
 
-    def phases(self, round_: int) -> Sequence[Phase]:
+    def phases(self, round_: int, rounds: int) -> Sequence[Phase]:
         return (Phase(participation=0.5),)
 
     def steps(self, phase: Phase) -> Sequence[Step]:

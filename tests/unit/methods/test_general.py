@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 import torch
@@ -52,7 +53,10 @@ def run(method: Method, seed: int = 0, **protocol: object) -> tuple[Federation, 
 
 def by_sgd(kind: type[Method], mu: float | None = None) -> Method:
     method = kind(kind.Params() if mu is None else kind.Params(mu=mu), OneWeight(OneWeight.Params()))
-    method.steps = lambda phase: (Step(method.loss, SGD(0.1), anchored=mu is not None),)
+    step = Step(method.model.loss, SGD(0.1))
+    if mu is not None:
+        step = replace(step, loss=partial(method.held, step.loss), anchored=True)
+    method.steps = lambda phase: (step,)
     return method
 
 
@@ -132,7 +136,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_client_round_and_batch() ->
 
 def by_sgd_with_rate(rate: float) -> Method:
     method = FedAvg(FedAvg.Params(), OneWeight(OneWeight.Params()))
-    method.steps = lambda phase: (Step(method.loss, SGD(rate)),)
+    method.steps = lambda phase: (Step(method.model.loss, SGD(rate)),)
     return method
 
 
