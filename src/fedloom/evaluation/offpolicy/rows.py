@@ -1,0 +1,169 @@
+"""Metric rows of off-policy values: every policy and estimator with interval, support and, where known, error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.evaluation.offpolicy.estimate import Estimate, Support, estimate, support
+from fedloom.evaluation.offpolicy.federated import Upload, bin_edges, combine, upload
+from fedloom.evaluation.offpolicy.log import Log, Window, window
+from fedloom.evaluation.offpolicy.policies import POLICIES, Policy, plan
+from fedloom.evaluation.offpolicy.sequences import SEQUENCE_ESTIMATORS, follow, sequence_terms
+from fedloom.evaluation.offpolicy.steps import STEP_ESTIMATORS, Sums, step_terms
+from fedloom.evaluation.offpolicy.weights import Clipping, Weights, weigh
+from fedloom.evaluation.rows import condition, row
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Row = dict[str, Any]
+Truth = Mapping[Policy, float]
+
+HORIZONS: tuple[int | None, ...] = (1, 2, 3, 5, None)
+"""Lengths of the windows that sequence estimators are made for; None is each sequence to its end."""
+
+
+def step_rows(
+    log: Log,
+    clients: Sequence[str],
+    propensity: str,
+    q_NLA: Floats | None = None,
+    q_logged_NL: Floats | None = None,
+    first: int = 0,
+    truth: Truth | None = None,
+    clipping: Clipping | None = None,
+) -> list[Row]:
+    """Return metric rows of the step estimators from step ``first`` (from 0) of every sequence on.
+
+    ``clients`` names the clients that ``log`` numbers; ``propensity`` says which ones the log holds (``logged``,
+    ``estimated``). ``q_NLA`` [N, L, 2] is the model's expected outcome of off and on at the logged histories,
+    ``q_logged_NL`` of the logged action. With ``truth`` (policy -> true value) there are rows of the error too.
+    """
+    part = window(log, first)
+    rows: list[Row] = []
+    values: dict[Policy, dict[str, Estimate]] = {}
+    for policy in POLICIES:
+        chosen_SW = plan(policy, part.width_S, part.inside_SW.shape[1])
+        matches_R = (part.chosen_SW == chosen_SW)[part.inside_SW]
+        weights = weigh(matches_R.astype(np.float64), part.propensity_SW[part.inside_SW], clipping)
+        q_target_R = q_logged_R = None
+        if q_NLA is not None and q_logged_NL is not None:
+            q_SW = np.take_along_axis(part.cut(q_NLA, first), chosen_SW[..., None], axis=2)[..., 0]
+            q_target_R, q_logged_R = q_SW[part.inside_SW], part.cut(q_logged_NL, first)[part.inside_SW]
+        outcome_R = part.outcome_SW[part.inside_SW]
+        terms = step_terms(weights.weight, outcome_R, q_target_R, q_logged_R)
+        sent = gather(terms, outcome_R, weights, *_owners(part), clients)
+        under = {"scope": "step", "policy": policy, "propensity": propensity}
+        found = support(sent, (clipping or Clipping()).largest_weight)
+        rows += support_rows(found, under) + bin_rows(sent, under)
+        values[policy] = estimate(sent, STEP_ESTIMATORS)
+        rows += estimate_rows(values[policy], found, under, truth=None if truth is None else truth[policy])
+    return rows + mean_rows(values, {"scope": "step", "propensity": propensity})
+
+
+def sequence_rows(
+    log: Log,
+    clients: Sequence[str],
+    propensity: str,
+    values_NW: Mapping[tuple[Policy, int | None], Floats] | None = None,
+    first: int = 0,
+    horizons: Sequence[int | None] = HORIZONS,
+    truth: Mapping[int | None, Truth] | None = None,
+    clipping: Clipping | None = None,
+) -> list[Row]:
+    """Return metric rows of the sequence estimators in windows from step ``first`` (from 0), a set a horizon.
+
+    ``values_NW`` holds, by policy and horizon, the model's V̂(H_t) as ``sequence_terms`` reads it, with a row for every
+    sequence of ``log``, the window's steps in columns. ``truth`` is the true value by horizon and policy.
+    """
+    rows: list[Row] = []
+    for steps in horizons:
+        part = window(log, first, steps)
+        horizon = "all" if steps is None else str(steps)
+        values: dict[Policy, dict[str, Estimate]] = {}
+        for policy in POLICIES:
+            followed = follow(part, policy, clipping)
+            model = None if values_NW is None else values_NW.get((policy, steps))
+            terms = sequence_terms(followed, None if model is None else model[part.row_S])
+            weights = Weights(followed.weight_S, followed.clipped_S)
+            sent = gather(terms, followed.reward_SW.sum(axis=1), weights, part.client_S, part.owner_S, clients)
+            under = {"scope": "window", "policy": policy, "propensity": propensity}
+            found = support(sent)
+            known = None if truth is None or steps not in truth else truth[steps][policy]
+            values[policy] = estimate(sent, SEQUENCE_ESTIMATORS)
+            rows += support_rows(found, under, horizon)
+            rows += estimate_rows(values[policy], found, under, horizon, known)
+        rows += mean_rows(values, {"scope": "window", "propensity": propensity}, horizon)
+    return rows
+
+
+def gather(
+    terms: Sums, outcome_R: Floats, weights: Weights, client_R: Ints, owner_R: Ints, clients: Sequence[str]
+) -> Upload:
+    """Let every client sum its own rows, and add up what they send."""
+    sent = []
+    for number, name in enumerate(clients):
+        own_R = client_R == number
+        own = {term: values[own_R] for term, values in terms.items()}
+        sent.append(upload(own, outcome_R[own_R], weights.clipped[own_R], owner_R[own_R], name))
+    return combine(sent)
+
+
+def support_rows(found: Support, under: dict[str, str], horizon: str = "all") -> list[Row]:
+    """Return rows ``matches``, ``ess``, ``max_weight`` and ``clipped_share`` of one policy."""
+    numbers = {"matches": found.matches, "ess": found.ess, "max_weight": found.largest_weight}
+    numbers["clipped_share"] = found.clipped
+    return [row(name, value, found.rows, condition(**under), horizon=horizon) for name, value in numbers.items()]
+
+
+def bin_rows(sent: Upload, under: dict[str, str]) -> list[Row]:
+    """Return rows ``weight_count``: matching rows whose weight is at most ``upto`` and above the bin before."""
+    filled = np.flatnonzero(sent.bins)
+    edges = [f"{edge:.3f}" for edge in bin_edges()[filled]]
+    total = int(sent.bins.sum())
+    return [
+        row("weight_count", int(sent.bins[i]), total, condition(**under, upto=edge))
+        for i, edge in zip(filled, edges, strict=True)
+    ]
+
+
+def estimate_rows(
+    found: Mapping[str, Estimate],
+    backed: Support,
+    under: dict[str, str],
+    horizon: str = "all",
+    truth: float | None = None,
+) -> list[Row]:
+    """Return rows ``value`` of every estimator, with interval or reason, and ``value_error`` where ``truth`` is."""
+    rows = []
+    for name, each in found.items():
+        of = condition(**under, estimator=name)
+        n = backed.rows
+        rows.append(row("value", each.value, n, of, horizon=horizon, lo=each.lo, hi=each.hi, reason=each.reason))
+        if truth is not None:
+            rows.append(row("value_error", abs(each.value - truth), n, of, horizon=horizon, reason=each.reason))
+    return rows
+
+
+def mean_rows(
+    values: Mapping[Policy, Mapping[str, Estimate]], under: dict[str, str], horizon: str = "all"
+) -> list[Row]:
+    """Return rows ``value`` of the mean over policies that have one; ``n`` says how many those are."""
+    rows = []
+    for name in dict.fromkeys(name for found in values.values() for name in found):
+        known = [found[name].value for found in values.values() if name in found and found[name].reason is None]
+        mean = float(np.mean(known)) if known else np.nan
+        of = condition(**under, estimator=name, policy="mean")
+        rows.append(row("value", mean, len(known), of, horizon=horizon, reason=None if known else "no policy"))
+    return rows
+
+
+def _owners(part: Window) -> tuple[Ints, Ints]:
+    """Client and owner of every step inside the window."""
+    shape = part.inside_SW.shape
+    client_SW = np.broadcast_to(part.client_S[:, None], shape)
+    owner_SW = np.broadcast_to(part.owner_S[:, None], shape)
+    return client_SW[part.inside_SW], owner_SW[part.inside_SW]
