@@ -42,8 +42,7 @@ class History:
 
     def of(self, rows: Bools) -> History:
         """Return some of the sequences."""
-        fields = (self.x_NX, self.a_NLA, self.chosen_NL, self.outcome_NL, self.valid_NL, self.client_N, self.owner_N)
-        return History(*(field[rows] for field in fields))
+        return History(**{name: values[rows] for name, values in vars(self).items()})
 
 
 def feature_names(history: History) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,7 @@ class Sequences:
 
     def of(self, rows_B: Tensor) -> Sequences:
         """Return some of the sequences."""
-        fields = (self.x_NX, self.a_NLA, self.t_NL, self.y_NL, self.valid_NL, self.client_N)
-        return Sequences(*(field[rows_B] for field in fields))
+        return Sequences(**{name: values[rows_B] for name, values in vars(self).items()})
 
 
 class Predictor(nn.Module):
@@ -100,8 +99,7 @@ def shuffled(sequences: Sequences, seed: int) -> Sequences:
     y_NL = sequences.y_NL.clone()
     known = y_NL[sequences.valid_NL]
     y_NL[sequences.valid_NL] = known[torch.randperm(len(known), generator=generator)]
-    fields = {name: getattr(sequences, name) for name in ("x_NX", "a_NLA", "t_NL", "valid_NL", "client_N")}
-    return Sequences(**fields, y_NL=y_NL)
+    return replace(sequences, y_NL=y_NL)
 
 
 @torch.no_grad()

@@ -77,7 +77,7 @@ def sequence_rows(
     """Return metric rows of the sequence estimators in windows from step ``first`` (from 0), a set a horizon.
 
     ``values_NW`` holds, by policy and horizon, the model's V̂(H_t) as ``sequence_terms`` reads it, with a row for every
-    sequence of ``log``, the window's steps in columns. ``truth`` is the true value by horizon and policy.
+    sequence of ``log`` and the steps from ``first`` on in columns. ``truth`` is the true value by horizon and policy.
     """
     rows: list[Row] = []
     for steps in horizons:
@@ -87,7 +87,7 @@ def sequence_rows(
         for policy in POLICIES:
             followed = follow(part, policy, clipping)
             model = None if values_NW is None else values_NW.get((policy, steps))
-            terms = sequence_terms(followed, None if model is None else model[part.row_S])
+            terms = sequence_terms(followed, None if model is None else part.cut(model, 0))
             weights = Weights(followed.weight_S, followed.clipped_S)
             sent = gather(terms, followed.reward_SW.sum(axis=1), weights, part.client_S, part.owner_S, clients)
             under = {"scope": "window", "policy": policy, "propensity": propensity}
