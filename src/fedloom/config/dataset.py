@@ -1,4 +1,4 @@
-"""A dataset, ``config/datasets/{name}.yaml``: where its files come from, how they become a panel, how that is split."""
+"""A dataset, ``config/datasets/{name}.yaml``: where its files come from, what they become, how that is split."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pydantic import Field, create_model
 from fedloom.config.checks import Strict, check, choose, read_yaml
 from fedloom.data.settings import PanelSettings
 from fedloom.data.sources import RawFile
+from fedloom.data.trajectory_settings import TrajectorySettings
 from fedloom.errors import InputError
+from fedloom.partition.trajectories import DealSettings
 from fedloom.partition.windows import PartitionSettings
 
 T = TypeVar("T")
 
 
 class Dataset(Strict):
-    """One dataset. The three sections go to the three steps fetch, panel and partition, each its own and no other."""
+    """What all datasets have. Each section goes to one step of the pipeline, which sees its own and no other."""
 
     title: str
     licence: str
     files: dict[str, RawFile] = Field({}, description="key -> raw file; generated data have none")
-    panel: PanelSettings
-    partition: PartitionSettings = PartitionSettings()
 
     def fetch_section(self, key: str) -> str:
         """The settings of fetching one raw file, as sorted JSON."""
@@ -34,6 +34,13 @@ class Dataset(Strict):
     def own_files(self, key: str) -> list[str]:
         """Paths of one's own files behind the raw file ``key``: when they change it is fetched again."""
         return [form.path for form in self.files[key].forms if form.path]
+
+
+class PanelDataset(Dataset):
+    """Readings of many places on one time axis."""
+
+    panel: PanelSettings
+    partition: PartitionSettings = PartitionSettings()
 
     def panel_section(self) -> str:
         """The settings of building the panel, as sorted JSON."""
@@ -44,14 +51,38 @@ class Dataset(Strict):
         return _json(self.partition)
 
 
-def read_dataset(path: Path) -> Dataset:
+class TrajectoryDataset(Dataset):
+    """Sequences of decisions and their outcomes."""
+
+    trajectories: TrajectorySettings
+    partition: DealSettings = DealSettings()
+
+    def trajectories_section(self) -> str:
+        """The settings of building the trajectories, as sorted JSON."""
+        return _json(self.trajectories)
+
+    def partition_section(self) -> str:
+        """The settings of partitioning, as sorted JSON."""
+        return _json(self.partition)
+
+
+FAMILIES: dict[str, type[PanelDataset] | type[TrajectoryDataset]] = {
+    "panel": PanelDataset,
+    "trajectories": TrajectoryDataset,
+}
+
+
+def read_dataset(path: Path) -> PanelDataset | TrajectoryDataset:
     """The dataset that the file at ``path`` describes; it bears the file's name. ``InputError`` if it is not one."""
     if not path.is_file():
         choose(path.stem, (other.stem for other in path.parent.glob("*.yaml")), f"{path.parent}: dataset")
     data = read_yaml(path)
-    if not isinstance(data, dict) or not isinstance(data.get("panel"), dict):
-        raise InputError(f"{path}: panel: expected a section, found none")
-    return check(Dataset, data | {"panel": {"dataset": path.stem} | data["panel"]}, str(path))
+    found = [name for name in FAMILIES if isinstance(data, dict) and isinstance(data.get(name), dict)]
+    if len(found) != 1:
+        expected, there = " or ".join(FAMILIES), " and ".join(found) or "none"
+        raise InputError(f"{path}: {expected}: expected one such section, found {there}")
+    (name,) = found
+    return check(FAMILIES[name], data | {name: {"dataset": path.stem} | data[name]}, str(path))
 
 
 def read_section(kind: type[T], text: str, where: str = "--config") -> T:

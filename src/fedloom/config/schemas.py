@@ -8,21 +8,27 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
 from fedloom.artifacts import write_text
-from fedloom.config.dataset import Dataset
+from fedloom.config.dataset import PanelDataset, TrajectoryDataset
 from fedloom.config.scale import Scale
 from fedloom.config.settings import Settings
 from fedloom.config.study import Study
 
-MODELS: dict[str, type[BaseModel]] = {"config": Settings, "dataset": Dataset, "scale": Scale, "study": Study}
+MODELS: dict[str, Any] = {
+    "config": Settings,
+    "dataset": PanelDataset | TrajectoryDataset,
+    "scale": Scale,
+    "study": Study,
+}
 
 
 def schema(name: str) -> str:
     """The schema of one kind of config file, as indented JSON."""
-    return json.dumps(MODELS[name].model_json_schema(), indent=2, sort_keys=True) + "\n"
+    return json.dumps(TypeAdapter(MODELS[name]).json_schema(), indent=2, sort_keys=True) + "\n"
 
 
 if __name__ == "__main__":

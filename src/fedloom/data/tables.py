@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,16 @@ def read_table(raw: Raw, **options: Any) -> pd.DataFrame:
     except (ValueError, OSError, EOFError, KeyError) as error:
         raise InputError(f"{raw.path}: expected {raw.form}, found {' '.join(str(error).split())}") from error
     raise InputError(f"{raw.path}: expected a table as parquet or csv, found form {raw.form!r}")
+
+
+def read_lines(raw: Raw) -> list[str]:
+    """The lines of a (packed) text file, without their ends."""
+    opener: Any = {"gz": gzip.open, "xz": lzma.open}.get(raw.form.rpartition(".")[2], open)
+    try:
+        with opener(raw.path, "rt", encoding="utf-8") as handle:
+            return [line.rstrip("\r\n") for line in handle]
+    except (OSError, EOFError, UnicodeDecodeError, lzma.LZMAError) as error:
+        raise InputError(f"{raw.path}: expected text as {raw.form}, found {error}") from error
 
 
 def read_wide(raw: Raw) -> pd.DataFrame:

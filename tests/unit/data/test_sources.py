@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from fedloom.config.dataset import read_dataset, read_section
+from fedloom.config.dataset import PanelDataset, read_dataset, read_section
 from fedloom.data.readers import READERS
 from fedloom.data.settings import PanelSettings
 from fedloom.data.sources import Form, RawFile, Wheel
+from fedloom.data.trajectory_build import READERS as TRAJECTORY_READERS
+from fedloom.data.trajectory_settings import TrajectorySettings
 from fedloom.errors import InputError
+from fedloom.partition.trajectories import DealSettings
 from fedloom.partition.windows import PartitionSettings
 
 DATASETS = sorted((Path(__file__).parents[3] / "config" / "datasets").glob("*.yaml"))
@@ -43,12 +46,33 @@ def test_panel_settings_name_one_origin_and_name_parts() -> None:
 @pytest.mark.parametrize("path", DATASETS, ids=lambda path: path.stem)
 def test_every_dataset_reads_and_its_sections_survive_the_way_to_a_script(path: Path) -> None:
     dataset = read_dataset(path)
-    assert dataset.panel.dataset == path.stem
-    assert dataset.panel.reader is None or dataset.panel.reader in READERS
-    assert read_section(PanelSettings, dataset.panel_section()) == dataset.panel
-    assert read_section(PartitionSettings, dataset.partition_section()) == dataset.partition
+    if isinstance(dataset, PanelDataset):
+        assert dataset.panel.dataset == path.stem
+        assert dataset.panel.reader is None or dataset.panel.reader in READERS
+        assert read_section(PanelSettings, dataset.panel_section()) == dataset.panel
+        assert read_section(PartitionSettings, dataset.partition_section()) == dataset.partition
+    else:
+        assert dataset.trajectories.dataset == path.stem
+        assert dataset.trajectories.reader is None or dataset.trajectories.reader in TRAJECTORY_READERS
+        assert read_section(TrajectorySettings, dataset.trajectories_section()) == dataset.trajectories
+        assert read_section(DealSettings, dataset.partition_section()) == dataset.partition
     for key, file in dataset.files.items():
         assert read_section(RawFile, dataset.fetch_section(key)) == file
+
+
+def test_a_dataset_is_of_one_family(tmp_path: Path) -> None:
+    text = "title: toy\nlicence: none\n"
+    (tmp_path / "toy.yaml").write_text(text)
+    with pytest.raises(InputError, match="panel or trajectories: expected one such section, found none"):
+        read_dataset(tmp_path / "toy.yaml")
+    (tmp_path / "toy.yaml").write_text(text + "panel: {unit: mph}\ntrajectories: {unit: clicked}\n")
+    with pytest.raises(InputError, match="expected one such section, found panel and trajectories"):
+        read_dataset(tmp_path / "toy.yaml")
+
+
+def test_trajectories_come_from_one_origin() -> None:
+    with pytest.raises(InputError, match="trajectories: expected either reader or generate, found none"):
+        TrajectorySettings("toy", "clicked")
 
 
 def test_a_typo_in_a_dataset_file_is_named(tmp_path: Path) -> None:
