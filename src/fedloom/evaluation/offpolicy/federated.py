@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,7 @@ def upload(
     matched_R = weight_R > 0
     counted = {"matches": matched_R, "clipped": matched_R & clipped_R, "outcome": np.where(matched_R, outcome_R, 0.0)}
     all_terms = terms | {name: values.astype(np.float64) for name, values in counted.items()}
-    copies_RG = owner_draws(owner_R, client, draws, seed)
+    copies_RG = owner_draws(len(np.unique(owner_R)), client, draws, seed).astype(np.float64)
     bins = np.searchsorted(bin_edges()[:-1], weight_R[matched_R] * (1 - 1e-12))
     return Upload(
         {name: values.sum(axis=0) for name, values in all_terms.items()},
@@ -70,13 +71,13 @@ def upload(
     )
 
 
-def owner_draws(owner_R: Ints, client: str, draws: int, seed: int) -> Floats:
-    """Return how often each owner of ``client`` (sorted) is in each draw: [draws, owners]."""
-    owners = len(np.unique(owner_R))
-    if not owners:
-        return np.zeros((draws, 0))
+@lru_cache(maxsize=32)
+def owner_draws(owners: int, client: str, draws: int, seed: int) -> NDArray[np.uint16]:
+    """Return how often each of a client's ``owners`` owners is in each draw: [draws, owners]."""
     random = np.random.default_rng([seed, name_key(client) % 2**64])
-    return random.multinomial(owners, np.full(owners, 1 / owners), size=draws).astype(np.float64)
+    taken_RG = random.integers(0, max(owners, 1), (draws, owners)) + max(owners, 1) * np.arange(draws)[:, None]
+    counts = np.bincount(taken_RG.ravel(), minlength=draws * owners)
+    return counts.reshape(draws, owners).astype(np.uint16)
 
 
 def cluster_sums(values_R: Floats, owner_R: Ints) -> Floats:
