@@ -72,4 +72,4 @@ def _check_steps(table: pd.DataFrame, about: dict[str, Any], length: NDArray[np.
 
 
 def _lengths(column: pd.Series) -> NDArray[np.int64]:
-    return np.fromiter((len(values) for values in column), dtype=np.int64, count=len(column))
+    return np.fromiter((0 if values is None else len(values) for values in column), dtype=np.int64, count=len(column))
