@@ -95,6 +95,7 @@ def window_rows(
     rows += _value_rows(draws_MPU.mean(axis=(0, 2)), truth_PU, condition(scope=WINDOW))
     rows += _monte_carlo_rows(draws_MPU, truth_PU)
     references = {
+        "truth": truth_PU.mean(axis=1),
         "constant_effect": truth_PU.mean(axis=1),
         "zero_effect": np.full(len(POLICIES), log.everywhere),
         "naive": log.values(width),

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedloom.evaluation.offpolicy.federated import Upload, bin_edges
 from fedloom.evaluation.offpolicy.steps import Estimator
+
+Floats = NDArray[np.float64]
 
 LEVEL = 0.95
 LEAST_ESS = 30.0
@@ -83,7 +86,11 @@ def estimate(sent: Upload, estimators: Mapping[str, Estimator]) -> dict[str, Est
         if reason is not None:
             found[name] = Estimate(np.nan, np.nan, np.nan, reason)
             continue
-        drawn = estimator(sent.drawn)
-        lo, hi = np.quantile(drawn[np.isfinite(drawn)], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        found[name] = Estimate(float(estimator(sent.totals)), float(lo), float(hi), None)
+        found[name] = Estimate(float(estimator(sent.totals)), *interval(estimator(sent.drawn)), None)
     return found
+
+
+def interval(drawn_R: Floats) -> tuple[float, float]:
+    """Return the percentile interval of R bootstrap draws; a draw without a value (no weight in it) says nothing."""
+    lo, hi = np.quantile(drawn_R[np.isfinite(drawn_R)], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(lo), float(hi)

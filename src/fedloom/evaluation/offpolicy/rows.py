@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom.evaluation.offpolicy.estimate import Estimate, Support, estimate, support
+from fedloom.evaluation.offpolicy.estimate import Estimate, Support, estimate, interval, support
 from fedloom.evaluation.offpolicy.federated import Upload, bin_edges, combine, upload
 from fedloom.evaluation.offpolicy.log import Log, Window, window
 from fedloom.evaluation.offpolicy.policies import POLICIES, Policy, plan
@@ -24,6 +24,8 @@ Truth = Mapping[Policy, float]
 
 HORIZONS: tuple[int | None, ...] = (1, 2, 3, 5, None)
 """Lengths of the windows that sequence estimators are made for; None is each sequence to its end."""
+
+OVERLAP_BINS = 20
 
 
 def step_rows(
@@ -97,6 +99,46 @@ def sequence_rows(
             rows += support_rows(found, under, horizon)
             rows += estimate_rows(values[policy], found, under, horizon, known)
         rows += mean_rows(values, {"scope": "window", "propensity": propensity}, horizon)
+    return rows
+
+
+def log_rows(log: Log, clients: Sequence[str], first: int = 0, truth: Truth | None = None) -> list[Row]:
+    """Return what estimates are read beside: what the logged policy earned from step ``first`` on, and the truth."""
+    part = window(log, first)
+    outcome_R = part.outcome_SW[part.inside_SW]
+    rows = [on_policy_row("logged", outcome_R, *_owners(part), clients)]
+    for policy, value in (truth or {}).items():
+        under = condition(scope="step", policy=policy, prediction="truth")
+        rows.append(row("value", value, len(outcome_R), under))
+    return rows
+
+
+def on_policy_row(policy: str, outcome_R: Floats, client_R: Ints, owner_R: Ints, clients: Sequence[str]) -> Row:
+    """Return the row of what a policy earned in its own log: mean outcome with the interval that estimates have."""
+    alike = Weights(np.ones_like(outcome_R), np.zeros(len(outcome_R), dtype=bool))
+    sent = gather(step_terms(alike.weight, outcome_R), outcome_R, alike, client_R, owner_R, clients)
+    mean = STEP_ESTIMATORS["ips"]
+    lo, hi = interval(mean(sent.drawn))
+    under = condition(scope="step", policy=policy, estimator="on_policy")
+    return row("value", float(mean(sent.totals)), len(outcome_R), under, lo=lo, hi=hi)
+
+
+def overlap_rows(probability_NLA: Floats, log: Log, propensity: str) -> list[Row]:
+    """Return rows ``propensity_count``: on how many steps an anchor's probability was at most ``upto``.
+
+    ``probability_NLA`` [N, L, 2] holds the probabilities of off and on. Counted apart are steps where the anchor was
+    chosen and where it was not: without overlap of the two, weights have nothing to work with.
+    """
+    inside = window(log).inside_SW
+    edges = np.linspace(0, 1, OVERLAP_BINS + 1)
+    rows = []
+    for number, anchor in enumerate(("off", "on")):
+        values = probability_NLA[:, : inside.shape[1], number][inside]
+        chosen = log.chosen_NL[:, : inside.shape[1]][inside] == number
+        for name, part in (("yes", values[chosen]), ("no", values[~chosen])):
+            for edge, count in zip(edges[1:], np.histogram(part, edges)[0], strict=True):
+                under = condition(anchor=anchor, chosen=name, propensity=propensity, upto=f"{edge:.2f}")
+                rows.append(row("propensity_count", count, len(part), under))
     return rows
 
 

@@ -16,7 +16,6 @@ from fedloom.evaluation.offpolicy.estimate import estimate, support
 from fedloom.evaluation.offpolicy.rows import bin_rows, estimate_rows, gather, support_rows
 from fedloom.evaluation.offpolicy.steps import STEP_ESTIMATORS, step_terms
 from fedloom.evaluation.offpolicy.weights import Clipping, Weights, weigh
-from fedloom.evaluation.rows import condition, row
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,16 +58,3 @@ def stochastic_rows(
     found = support(sent, (clipping or Clipping()).largest_weight)
     rows = support_rows(found, under) + bin_rows(sent, under)
     return rows + estimate_rows(estimate(sent, STEP_ESTIMATORS), found, under, truth=truth)
-
-
-def on_policy_row(
-    policy: str, outcome_R: Floats, client_R: Ints, owner_R: Ints, clients: Sequence[str]
-) -> dict[str, Any]:
-    """Return the row of what a policy earned in its own log: mean outcome with the interval that estimates have."""
-    everywhere = Weights(np.ones_like(outcome_R), np.zeros(len(outcome_R), dtype=bool))
-    terms = step_terms(everywhere.weight, outcome_R)
-    sent = gather(terms, outcome_R, everywhere, client_R, owner_R, clients)
-    mean_D = STEP_ESTIMATORS["ips"](sent.drawn)
-    lo, hi = np.quantile(mean_D, [0.025, 0.975])
-    under = condition(scope="step", policy=policy, estimator="on_policy")
-    return row("value", float(STEP_ESTIMATORS["ips"](sent.totals)), len(outcome_R), under, lo=float(lo), hi=float(hi))

@@ -12,9 +12,9 @@ from fedloom.evaluation.offpolicy.estimate import Support, estimate, support
 from fedloom.evaluation.offpolicy.federated import Upload, bin_edges, cluster_sums, combine, owner_draws, upload
 from fedloom.evaluation.offpolicy.log import Log
 from fedloom.evaluation.offpolicy.policies import OFF, ON, OTHER
-from fedloom.evaluation.offpolicy.rows import sequence_rows, step_rows
+from fedloom.evaluation.offpolicy.rows import log_rows, on_policy_row, overlap_rows, sequence_rows, step_rows
 from fedloom.evaluation.offpolicy.steps import STEP_ESTIMATORS, step_terms
-from fedloom.evaluation.offpolicy.stochastic import action_shares, on_policy_row, stochastic_rows
+from fedloom.evaluation.offpolicy.stochastic import action_shares, stochastic_rows
 from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import METRICS
 
@@ -166,6 +166,7 @@ def test_rows_fit_the_table_of_metrics_and_are_one_a_number() -> None:
     rows += step_rows(log, CLIENTS, "estimated", q, q_logged)
     v = {("never", steps): np.full((900, 6), 0.3) for steps in (1, 2, None)}
     rows += sequence_rows(log, CLIENTS, "logged", v, horizons=(1, 2, None), truth={1: truth})
+    rows += log_rows(log, CLIENTS, truth=truth) + overlap_rows(np.full((900, 6, 2), 0.4), log, "logged")
     frame = METRICS.validate(as_metrics(rows, SPEC, "selected"))
     errors = frame[(frame["metric"] == "value_error") & frame["condition"].str.contains("estimator=snips")]
     assert (errors["value"] < 0.05).all()
@@ -220,3 +221,16 @@ def test_never_needs_the_off_action_alone() -> None:
         "policy=late_on": None,
         "policy=mean": None,
     }
+
+
+def test_overlap_counts_every_step_once_for_each_anchor() -> None:
+    log = make_log()
+    rows = overlap_rows(np.random.default_rng(0).random((900, 6, 2)), log, "estimated")
+    for anchor, number in (("off", OFF), ("on", ON)):
+        counts = dict.fromkeys(("yes", "no"), 0)
+        for row in rows:
+            if f"anchor={anchor}" in row["condition"]:
+                counts["yes" if "chosen=yes" in row["condition"] else "no"] += row["value"]
+        inside = np.arange(6) < log.length_N[:, None]
+        assert counts["yes"] == (log.chosen_NL == number)[inside].sum()
+        assert sum(counts.values()) == inside.sum()
