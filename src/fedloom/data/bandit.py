@@ -92,7 +92,7 @@ def _context(
 ) -> NDArray[np.float32]:
     """Columns ``A_NAMES``, [impressions, 18]."""
     hour = 2 * np.pi * (stamps.hour + stamps.minute / 60) / 24
-    day = 2 * np.pi * stamps.weekday / 7
+    day = 2 * np.pi * stamps.day_of_week / 7
     seconds = np.diff(stamps.to_numpy(), prepend=stamps.to_numpy()[:1]) / np.timedelta64(1, "s")
     gap = np.where(parts.position == 0, 0.0, seconds)
     item_group = np.arange(affinity.shape[1]) * GROUPS // affinity.shape[1]
