@@ -159,6 +159,10 @@ class ClientModel:
         """What runs on every minibatch; by default one Adam step of the loss at the method's learning rate."""
         return (Step(self.loss, Adam(lr)),)
 
+    def selectable(self, round_: int, rounds: int) -> bool:
+        """Whether model selection may take this round (all parts trained); by default any."""
+        return True
+
     def predict(self, model: Bound, batch: Any, moment: Moment) -> Tensor:
         """What the task scores; by default the module's output."""
         return model(batch)
@@ -204,6 +208,10 @@ class Method:
     def phases(self, round_: int, rounds: int) -> Sequence[Phase]:
         """The phases of round ``round_`` of ``rounds``, in order; by default the client model's, or one."""
         return self.model.phases(round_, rounds) if self.takes_model else (Phase(),)
+
+    def selectable(self, round_: int, rounds: int) -> bool:
+        """Whether model selection may take this round; by default as the client model says, or any."""
+        return self.model.selectable(round_, rounds) if self.takes_model else True
 
     def steps(self, phase: Phase) -> Sequence[Step]:
         """What runs on every minibatch of a phase, in order; by default as the client model says, or one Adam step."""

@@ -27,7 +27,9 @@ class Registry:
         """Importable module path by name; nothing is imported."""
         package = importlib.import_module(self.package)
         own = {
-            m.name: f"{self.package}.{m.name}" for m in pkgutil.iter_modules(package.__path__) if m.name != "registry"
+            m.name: f"{self.package}.{m.name}"
+            for m in pkgutil.iter_modules(package.__path__)
+            if not m.ispkg and m.name != "registry"
         }
         return own | {point.name: point.module for point in entry_points(group=self.package)}
 

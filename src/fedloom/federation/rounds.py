@@ -139,7 +139,7 @@ class Federation:
         self._note(state, "validation_score", looked.score)
         for quantity, values in looked.log.items():
             self._note(state, quantity, values)
-        if looked.score < state.best.score:
+        if looked.score < state.best.score and self.method.selectable(state.round, self.rounds):
             state.best = Best(state.round, looked.score, {n: _copy(w) for n, w in weights.items()})
 
     def _phase(self, state: State, phase: Phase, ledger: Ledger) -> None:

@@ -23,18 +23,21 @@ class _AnyMethod(nn.Module):
         super().__init__()
         self.module = module
 
-    def forward(self, method: str, *args: Any) -> Any:
-        return getattr(self.module, method)(*args)
+    def forward(self, method: str | Callable[..., Any], *args: Any) -> Any:
+        return getattr(self.module, method)(*args) if isinstance(method, str) else method(self.module, *args)
 
 
 class Bound:
-    """A module bound to one client's tensors: call it like the module, or name another of its methods."""
+    """A module bound to one client's tensors: call it like the module, or name another of its methods.
+
+    ``method`` may also be a function that takes the module first: it runs with the bound tensors in place.
+    """
 
     def __init__(self, skeleton: nn.Module, tensors: Tensors) -> None:
         self.tensors = tensors
         self._call = _AnyMethod(skeleton)
 
-    def __call__(self, *args: Any, method: str = "forward") -> Any:
+    def __call__(self, *args: Any, method: str | Callable[..., Any] = "forward") -> Any:
         """Result of ``module.method(*args)`` with the bound tensors as its parameters and buffers."""
         named = {f"module.{name}": value for name, value in self.tensors.items()}
         return functional_call(self._call, named, (method, *args))
@@ -46,7 +49,7 @@ class Bound:
 class StackedBound(Bound):
     """A module bound to all clients' tensors [C, ...]: a call runs every client on its own row of the arguments."""
 
-    def __call__(self, *args: Any, method: str = "forward") -> Any:
+    def __call__(self, *args: Any, method: str | Callable[..., Any] = "forward") -> Any:
         """Result of every client's ``module.method`` on its row of each argument [C, ...]."""
 
         def one(tensors: Tensors, *rows: Any) -> Any:
@@ -73,9 +76,13 @@ def build(make: Callable[[], nn.Module], seed: int, key: int, dtype: torch.dtype
 
 
 def tensors_of(module: nn.Module) -> tuple[Tensors, Tensors]:
-    """Copies of a module's (parameters, buffers) by name."""
+    """Copies of a module's (parameters, buffers) by name.
+
+    Buffers registered as not persistent are constants of the task: they stay in the skeleton, one for all clients.
+    """
+    kept = module.state_dict().keys()
     params = {name: p.detach().clone() for name, p in module.named_parameters()}
-    return params, {name: b.detach().clone() for name, b in module.named_buffers()}
+    return params, {name: b.detach().clone() for name, b in module.named_buffers() if name in kept}
 
 
 def stack_clients(
