@@ -129,9 +129,9 @@ def _clean(table: pd.DataFrame, file: Raw) -> tuple[pd.DataFrame, dict[str, int]
     missing = [name for name in needed if name not in table]
     if missing:
         raise InputError(f"{file.path}: expected a column {missing[0]!r}, found none")
-    for name, levels in {**dict.fromkeys(DRUGS, DOSES), "A1Cresult": A1C, "max_glu_serum": GLUCOSE}.items():
-        refuse_rows(~table[name].isin(levels), table[name], file.path, name, "one of " + ", ".join(levels))
-    for name, levels in {"race": RACES, "readmitted": ("<30", ">30", "NO")}.items():
+    levels_of: dict[str, tuple[str, ...]] = dict.fromkeys(DRUGS, DOSES)
+    levels_of |= {"A1Cresult": A1C, "max_glu_serum": GLUCOSE, "race": RACES, "readmitted": ("<30", ">30", "NO")}
+    for name, levels in levels_of.items():
         refuse_rows(~table[name].isin(levels), table[name], file.path, name, "one of " + ", ".join(levels))
     refuse_rows(~table["age"].str.match(r"^\[\d+-\d+\)$"), table["age"], file.path, "age", "a band as [70-80)")
     coded: dict[str, Mapping[str, tuple[int, ...]]] = {

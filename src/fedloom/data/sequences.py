@@ -112,7 +112,7 @@ def without_duplicates(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     return table[~again].reset_index(drop=True), int(again.sum())
 
 
-def one_hot(values: pd.Series, groups: Sequence[str]) -> NDArray[np.float32]:
+def one_hot(values: pd.Series, groups: Sequence[object]) -> NDArray[np.float32]:
     """Columns [rows, groups], 1 where the value is the group; a value that is no group has no 1."""
     return (values.to_numpy()[:, None] == np.asarray(groups, dtype=object)[None, :]).astype(np.float32)
 

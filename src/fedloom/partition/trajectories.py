@@ -102,10 +102,14 @@ def make_trajectory_partition(data: TrajectorySet, settings: DealSettings) -> Tr
 
 def scaled(padded: Padded, about: dict[str, Any]) -> Padded:
     """``padded`` in the partition's scale; an unknown entry becomes 0, the mean. Padded steps stay 0."""
-    x = (padded.x - np.asarray(about["x_mean"])) / np.asarray(about["x_sd"])
-    a = (padded.a - np.asarray(about["a_mean"])) / np.asarray(about["a_sd"])
-    a = np.where(padded.mask[:, :, None], np.nan_to_num(a, nan=0.0), 0.0)
-    return dataclasses.replace(padded, x=np.nan_to_num(x, nan=0.0).astype(np.float32), a=a.astype(np.float32))
+    found = {}
+    for name in ("x", "a"):
+        # In place and in single precision: the context of a large log is the largest array there is.
+        values = getattr(padded, name) - np.asarray(about[f"{name}_mean"], np.float32)
+        values /= np.asarray(about[f"{name}_sd"], np.float32)
+        found[name] = np.nan_to_num(values, copy=False, nan=0.0)
+    found["a"][~padded.mask] = 0
+    return dataclasses.replace(padded, **found)
 
 
 def write_trajectory_partition(partition: TrajectoryPartition, folder: Path) -> None:
