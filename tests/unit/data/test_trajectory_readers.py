@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,6 +134,21 @@ def test_stays_are_ordered_by_their_number_whatever_the_order_of_rows(put: Put, 
     ordered = table.assign(owner=table["patient_nbr"].astype("str")).sort_values(["owner", "encounter_id"])
     np.testing.assert_array_equal(one.steps.y, ordered["readmitted"] == "<30")
     assert (one.steps.x.shape[1], one.steps.a.shape[1]) == (11, 74)
+
+
+def test_the_official_archive_is_the_same_table(put: Put, tmp_path: Path) -> None:
+    table = stays()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("diabetic_data.csv", table.to_csv(index=False))
+        archive.writestr("IDS_mapping.csv", "admission_type_id,description\n")
+    put(tmp_path / "zip", "encounters", "zip", packed.getvalue())
+    one = diabetes.diabetes(RawFolder(tmp_path / "zip"), rare=2)
+    other = read_diabetes(put, tmp_path / "csv", table, rare=2)
+    np.testing.assert_array_equal(one.steps.a, other.steps.a)
+    put(tmp_path / "bad", "encounters", "zip", b"PK\x03\x04")
+    with pytest.raises(InputError, match="expected the archive of UCI 296, found"):
+        diabetes.diabetes(RawFolder(tmp_path / "bad"))
 
 
 def test_what_discharge_decides_is_known_at_the_next_stay_only(put: Put, tmp_path: Path) -> None:
