@@ -16,8 +16,11 @@ def parse(description: str | None) -> tuple[Shown, Path]:
     parser.add_argument("--scale", required=True, help="named in the caption")
     parser.add_argument("--caption", required=True, help="what is shown, without a full stop")
     parser.add_argument("--runs", required=True, nargs="+", type=Path, help="folders of the runs that it shows")
-    parser.add_argument("--panels", required=True, nargs="+", type=Path, help="folders of the panels of these runs")
+    parser.add_argument(
+        "--panels", required=True, nargs="+", type=Path, help="folders of these runs' panels or trajectories"
+    )
+    parser.add_argument("--partitions", nargs="+", type=Path, default=[], help="folders of their partitions, if shown")
     parser.add_argument("--reference", type=Path, help="csv of published values")
     parser.add_argument("--out", required=True, type=Path, help="path of the files without their endings")
     a = parser.parse_args()
-    return show(a.study, a.name, a.scale, a.caption, a.runs, a.panels, a.reference), a.out
+    return show(a.study, a.name, a.scale, a.caption, a.runs, a.panels, a.reference, a.partitions), a.out

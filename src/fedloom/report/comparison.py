@@ -49,21 +49,29 @@ def comparison(
     return Table(header, rows, shown.caption, _notes(columns, versus, notes, shown), tidy)
 
 
-def number(row: pd.Series) -> str:
+def number(row: pd.Series, decimals: int = DECIMALS) -> str:
     """Return mean ± deviation over finished seeds in print; ``diverged`` where no seed finished."""
     if np.isnan(row["ours_mean"]):
         return "diverged" if row["diverged"] else EMPTY
-    spread = "" if np.isnan(row["ours_sd"]) else f" ± {row['ours_sd']:.{DECIMALS}f}"
+    spread = "" if np.isnan(row["ours_sd"]) else f" ± {row['ours_sd']:.{decimals}f}"
     lost = f" [{row['seeds']}/{row['diverged'] + row['seeds']}]" if row["diverged"] else ""
-    return f"{row['ours_mean']:.{DECIMALS}f}{spread}{lost}"
+    return f"{row['ours_mean']:.{decimals}f}{spread}{lost}"
 
 
 def rank(
-    rows: dict[tuple[str, str], pd.Series], groups: dict[tuple[str, str], str], rankings: Collection[Collection[str]]
+    rows: dict[tuple[str, str], pd.Series],
+    groups: dict[tuple[str, str], str],
+    rankings: Collection[Collection[str]],
+    decimals: int = DECIMALS,
+    largest: bool = False,
 ) -> dict[tuple[str, str], Mark]:
-    """Return the marks of rows; equal printed values share one. A method that lost a seed is not ranked."""
+    """Return the marks of rows; equal printed values share one. A method that lost a seed is not ranked.
+
+    The smallest value is the best, or with ``largest`` the largest.
+    """
+    sign = -1 if largest else 1
     values = {
-        name: round(float(row["ours_mean"]), DECIMALS)
+        name: sign * round(float(row["ours_mean"]), decimals)
         for name, row in rows.items()
         if not np.isnan(row["ours_mean"]) and not row["diverged"]
     }

@@ -47,13 +47,13 @@ def curves(shown: Shown, quantity: str, label: str) -> Figure:
     height = ROW_HEIGHT * len(datasets) + LEGEND_HEIGHT
     drawn, axes = plt.subplots(len(datasets), 2, figsize=(WIDTH, height), squeeze=False, sharey="row")
     names = list(dict.fromkeys(zip(shown.runs["method"], shown.runs["variant"], strict=True)))
-    looks = dict(zip(names, _looks(len(names)), strict=True))
+    styles = dict(zip(names, looks(len(names)), strict=True))
     handles: dict[str, Line2D] = {}
     for (by_round, by_megabyte), dataset in zip(axes, datasets, strict=True):
         found = {(method, variant): curve(shown, dataset, method, variant, quantity) for method, variant in names}
         present = {name: value for name, value in found.items() if value is not None}
         for name, value in present.items():
-            handles[run_label(*name)] = _draw(by_round, by_megabyte, value, looks[name])
+            handles[run_label(*name)] = _draw(by_round, by_megabyte, value, styles[name])
         by_round.xaxis.set_major_locator(MaxNLocator(integer=True))
         _limit(by_round, list(present.values()))
         unit = shown.panels[dataset]["unit"]
@@ -68,10 +68,10 @@ def curves(shown: Shown, quantity: str, label: str) -> Figure:
     return Figure(drawn, shown.caption, notes)
 
 
-def _looks(count: int) -> list[dict[str, Any]]:
+def looks(count: int) -> list[dict[str, Any]]:
     """Return a colour and line style each; lines that come round to the same ones get a marker."""
-    styles = list(plt.rcParams["axes.prop_cycle"])
-    return [{**styles[i % len(styles)], "marker": MARKERS[i // len(styles) % len(MARKERS)]} for i in range(count)]
+    cycle = list(plt.rcParams["axes.prop_cycle"])
+    return [{**cycle[i % len(cycle)], "marker": MARKERS[i // len(cycle) % len(MARKERS)]} for i in range(count)]
 
 
 def curve(shown: Shown, dataset: str, method: str, variant: str, quantity: str) -> Curve | None:

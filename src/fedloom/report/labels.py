@@ -5,10 +5,11 @@ A name that is not listed here, such as one that a plug-in brings, is printed as
 
 from __future__ import annotations
 
-CENTRALISED, GENERAL, SPATIAL, REFERENCE = (
+CENTRALISED, GENERAL, SPATIAL, CAUSAL, REFERENCE = (
     "Centralised",
     "General federated",
     "Federated spatio-temporal",
+    "Federated causal",
     "Reference, no federation",
 )
 FEDERATED = (GENERAL, SPATIAL)
@@ -30,6 +31,7 @@ METHODS: dict[str, tuple[str, str]] = {
     "feddis": ("FedDis", SPATIAL),
     "sc_fsgl": ("SC-FSGL", SPATIAL),
     "atlas": ("Atlas", SPATIAL),
+    "fed_causaldiff": ("Fed-CausalDiff", CAUSAL),
     "local": ("Local", REFERENCE),
     "persistence": ("Persistence", REFERENCE),
     "weekly_profile": ("Weekly profile", REFERENCE),
@@ -47,12 +49,16 @@ VARIANTS = {
     "A.4prime": "no alignment, independent starts",
     "FR": "frozen random codebook",
     "residual": "decoder sees z too",
+    "full_sync": "everything is shared",
+    "no_dis": "no disentangling loss",
 }
 """Variant -> what it changes."""
 
 VARIANT_NAMES = {
     "A.4prime": "A.4′",
     "residual": "Residual",
+    "full_sync": "w/o DSS",
+    "no_dis": "w/o Ldis",
     "wide": "Wide encoder",
     "compact": "Compact encoder",
 }
@@ -64,6 +70,13 @@ DATASETS = {
     "pems08": "PEMS08",
     "knowair": "KnowAir",
     "regimes": "regimes (generated)",
+    "dkt-synth": "DKT-Synth",
+    "statics2011": "Statics2011",
+    "statics2011-items": "Statics2011 (items)",
+    "diabetes130": "Diabetes-130",
+    "diabetes130-paper": "Diabetes-130 (unlagged)",
+    "openbandit-random": "Open Bandit (uniform log)",
+    "openbandit-bts": "Open Bandit (Thompson log)",
 }
 METRICS = {"mae": "MAE", "rmse": "RMSE", "mape": "MAPE", "nmi": "NMI"}
 

@@ -13,6 +13,7 @@ import pandas as pd
 from safetensors.numpy import load_file
 
 from fedloom.data.panel import read_report
+from fedloom.data.trajectories import read_about
 from fedloom.errors import InputError
 from fedloom.evaluation.schema import read_metrics
 from fedloom.report.labels import dataset_label, order
@@ -23,7 +24,8 @@ from fedloom.report.references import COLUMNS, read_references
 class Shown:
     """One artifact: its name, what config says of it, and the folders of exactly the runs it shows.
 
-    ``panels`` maps a dataset to what its panel says of itself, ``references`` holds published values.
+    ``panels`` maps a dataset to what its panel, or its trajectories, say of themselves, ``places`` to their folder,
+    ``partitions`` to how it was dealt to clients, where that was given; ``references`` holds published values.
     """
 
     study: str
@@ -33,6 +35,8 @@ class Shown:
     folders: tuple[Path, ...]
     panels: dict[str, dict[str, Any]]
     references: pd.DataFrame
+    places: dict[str, Path]
+    partitions: dict[str, dict[str, Any]]
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -88,12 +92,24 @@ def show(
     runs: Iterable[Path],
     panels: Iterable[Path],
     references: Path | None = None,
+    partitions: Iterable[Path] = (),
 ) -> Shown:
-    """Collect what the artifact ``name`` of ``study`` shows. Raises InputError where a panel's report is missing."""
-    reports = [read_report(folder) for folder in panels]
+    """Collect what the artifact ``name`` of ``study`` shows. Raises InputError where data do not describe themselves.
+
+    ``panels`` are folders of panels or of trajectories, ``partitions`` of partitions.
+    """
+    described = [(read_description(folder), folder) for folder in panels]
     published = pd.DataFrame(columns=COLUMNS) if references is None else read_references(references)
-    by_dataset = {report["dataset"]: report for report in reports}
-    return Shown(study, name, scale, caption, tuple(runs), by_dataset, published)
+    by_dataset = {report["dataset"]: report for report, _ in described}
+    places = {report["dataset"]: folder for report, folder in described}
+    dealt = [json.loads((folder / "partition.json").read_text(encoding="utf-8")) for folder in partitions]
+    by_deal = {each["dataset"]: each for each in dealt}
+    return Shown(study, name, scale, caption, tuple(runs), by_dataset, published, places, by_deal)
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """Return what a panel or a set of trajectories says of itself. Raises InputError where it says nothing."""
+    return read_about(folder) if (folder / "about.json").is_file() else read_report(folder)
 
 
 def read_record(folder: Path) -> dict[str, Any]:

@@ -1,0 +1,26 @@
+"""Artifacts of the study of Fed-CausalDiff (decoupled synchronisation, do-simulation, policy evaluation)."""
+
+from __future__ import annotations
+
+from fedloom.report.effects import effects
+from fedloom.report.progress import convergence, traffic
+from fedloom.report.support import overlap, support
+from fedloom.report.trajectories import datasets, partition, protocol
+from fedloom.report.utility import utility
+from fedloom.report.values import sampler, values
+
+TABLES = {
+    "table1": datasets,
+    "table2": protocol,
+    "table3": effects,
+    "table4": utility,
+    "table_support": support,
+    "table_sampler": sampler,
+}
+FIGURES = {
+    "figure2": values,
+    "figure3": convergence,
+    "figure4": traffic,
+    "figure_partition": partition,
+    "figure_overlap": overlap,
+}

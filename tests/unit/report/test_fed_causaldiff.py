@@ -1,0 +1,254 @@
+"""Artifacts of Fed-CausalDiff say what the metrics say, with what needs no model beside every method."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedloom.data.trajectories import Steps, TrajectorySet, trajectory_table, write_trajectories
+from fedloom.evaluation.effects import naive, step_effect_rows, window_rows
+from fedloom.evaluation.factual import factual_rows, prediction_rows
+from fedloom.evaluation.offpolicy.log import Log
+from fedloom.evaluation.offpolicy.policies import POLICIES
+from fedloom.evaluation.offpolicy.rows import HORIZONS, log_rows, overlap_rows, sequence_rows, step_rows
+from fedloom.evaluation.offpolicy.stochastic import stochastic_rows
+from fedloom.evaluation.rows import as_metrics, condition, row
+from fedloom.evaluation.schema import write_metrics
+from fedloom.partition.trajectories import DealSettings, make_trajectory_partition, write_trajectory_partition
+from fedloom.report.figure import style, write_figure
+from fedloom.report.layout import latex, markdown
+from fedloom.report.progress import rounds_to_target
+from fedloom.report.shown import Shown, show
+from fedloom.report.studies.fed_causaldiff import FIGURES, TABLES
+from fedloom.report.trajectories import counts_by_decile
+
+CLIENTS = [f"c{i:02d}" for i in range(4)]
+N, LONGEST = 400, 6
+
+
+def trajectories(dataset: str, n: int = N) -> TrajectorySet:
+    """Return sequences of 1 to 6 steps by as many owners."""
+    random = np.random.default_rng(len(dataset))
+    length = random.integers(1, LONGEST + 1, n)
+    start = np.concatenate([[0], length.cumsum()])
+    steps = int(start[-1])
+    chosen, y = random.choice(3, steps, p=[0.4, 0.4, 0.2]), random.integers(0, 2, steps)
+    made = Steps(
+        start,
+        random.normal(size=(n, 2)).astype(np.float32),
+        random.normal(size=(steps, 1)).astype(np.float32),
+        chosen.astype(np.int32),
+        y.astype(np.float32),
+        np.array([0.4, 0.4, 0.2])[chosen],
+    )
+    about = {"dataset": dataset, "part": None, "unit": "correct", "actions": 3, "other_action": None, "dx": 2, "da": 1}
+    about |= {"longest": LONGEST, "x_names": ["x0", "x1"], "a_names": ["a0"], "a_kinds": ["continuous"]}
+    about |= {"rows": n, "owners": n, "exclusions": {"of no length": 3, "of no owner": 0}}
+    return TrajectorySet(trajectory_table(range(n), [f"o{i}" for i in range(n)], made), about)
+
+
+@dataclass
+class Bench:
+    """Makes datasets and runs below ``root``."""
+
+    root: Path
+    runs: list[Path] = field(default_factory=list)
+    data: list[Path] = field(default_factory=list)
+    partitions: list[Path] = field(default_factory=list)
+
+    def dataset(self, name: str) -> None:
+        """Make trajectories and their partition."""
+        made = trajectories(name)
+        self.data.append(self.root / name / "trajectories")
+        self.partitions.append(self.root / name / "partition")
+        write_trajectories(made, self.data[-1])
+        dealt = make_trajectory_partition(made, DealSettings(clients=len(CLIENTS)))
+        write_trajectory_partition(dealt, self.partitions[-1])
+
+    def run(self, dataset: str, method: str, variant: str = "base", seed: int = 0, error: float = 0.03) -> None:
+        """Make a run whose estimates are off by about ``error``."""
+        spec: dict[str, Any] = {"dataset": dataset, "method": method, "variant": variant, "seed": seed}
+        spec["protocol"] = {"rounds": 60, "batch": 256, "epochs": 1, "participation": 0.5}
+        folder = self.root / "runs" / dataset / method / variant / f"seed{seed}"
+        folder.mkdir(parents=True)
+        record = {"spec": spec, "verdict": "finished", "reason": None, "rounds": 60, "selected_round": 50}
+        (folder / "run.json").write_text(json.dumps(record | {"clients": CLIENTS}))
+        write_metrics(as_metrics(self.rows(dataset, seed, error), spec, "selected"), folder / "metrics.parquet")
+        log: list[tuple[int, str, str, float]] = []
+        for round_ in range(60):
+            log += [(round_, name, "bytes_up", 2e5 * (1 + (method == "fedavg"))) for name in CLIENTS]
+            if round_ % 10 == 9:
+                log.append((round_, "all", "pehe_root", error + 0.1 * np.exp(-round_ / 20)))
+        pd.DataFrame(log, columns=["round", "client", "quantity", "value"]).to_parquet(folder / "rounds.parquet")
+        self.runs.append(folder)
+
+    @staticmethod
+    def rows(dataset: str, seed: int, error: float) -> list[dict[str, Any]]:
+        """Return metric rows as an evaluation makes them; effects on the generated dataset alone."""
+        random = np.random.default_rng([seed, len(dataset), int(1000 * error)])
+        fixed = np.random.default_rng(0)
+        shape = (N, LONGEST)
+        chosen = fixed.choice(3, shape, p=[0.4, 0.4, 0.2])
+        chance = 0.5 + 0.1 * (chosen == 0) - 0.1 * (chosen == 1)
+        outcome = (fixed.random(shape) < chance).astype(np.float64)
+        propensity = np.where(chosen == 2, 0.2, 0.4)
+        length = fixed.integers(1, LONGEST + 1, N)
+        log = Log(np.arange(N) % 4, np.arange(N), length, chosen, outcome, propensity)
+        q = np.array([0.6, 0.4]) + error + random.normal(0, 0.01, (*shape, 2))
+        q_logged = np.clip(chance + random.normal(0, error, shape), 0, 1)
+        truth = dict(zip(POLICIES, (0.6, 0.4, 0.5, 0.5), strict=True))
+        generated = dataset == "dkt-synth"
+        rows = log_rows(log, CLIENTS, truth=truth if generated else None)
+        for kind in ("logged", "estimated") if generated else ("logged",):
+            rows += step_rows(log, CLIENTS, kind, q, q_logged, truth=truth if generated else None)
+            v = {(policy, steps): np.full(shape, truth[policy]) for policy in POLICIES for steps in HORIZONS}
+            rows += sequence_rows(log, CLIENTS, kind, v)
+        valid = np.arange(LONGEST) < length[:, None]
+        if generated:
+            probability = fixed.beta(4, 6, (*shape, 2)) * 0.9
+            rows += overlap_rows(probability, log, "estimated")
+            units = np.array(list(truth.values()))[:, None] + fixed.normal(0, 0.05, (4, N))
+            draws = units + error + random.normal(0, 0.1, (8, 4, N))
+            contrast = naive(chosen, outcome, valid)
+            rows += window_rows(draws, units, contrast, LONGEST, units + fixed.normal(0, 0.1, (8, 4, N)))
+            rows += step_effect_rows(q, np.broadcast_to([0.6, 0.4], (*shape, 2)), valid, contrast)
+        if dataset == "openbandit-random":
+            under = condition(scope="step", policy="thompson", estimator="on_policy")
+            rows.append(row("value", 0.5, 1000, under, lo=0.48, hi=0.52))
+            flat = (chosen.ravel(), propensity.ravel(), outcome.ravel())
+            target = np.array([0.3, 0.5, 0.2])[flat[0]]
+            owner = np.repeat(np.arange(N), LONGEST)
+            sides = [np.full(len(owner), 0.5), q_logged.ravel()]
+            rows += stochastic_rows("thompson", target, *flat[1:], owner % 4, owner, CLIENTS, *sides, truth=0.5)
+        flags = outcome[valid], (np.arange(N)[:, None] % 4 * np.ones(shape, dtype=int))[valid]
+        rows += factual_rows(q_logged[valid], *flags, CLIENTS, 0.5)
+        for source, noise in (("synthetic", 0.2 + error), ("real", 0.2), ("shuffled", 3.0)):
+            guess = np.clip(chance + random.normal(0, noise, shape), 0, 1)[valid]
+            rows += prediction_rows(guess, *flags, CLIENTS, "tstr_", condition(source=source))
+        constant = factual_rows(flags[0], *flags, CLIENTS, 0.5, "tstr_")
+        return rows + [each for each in constant if each["condition"]]
+
+    def show(self, name: str, references: Path | None = None) -> Shown:
+        """Return what the artifact ``name`` shows."""
+        return show("fed_causaldiff", name, "quick", "What is shown", self.runs, self.data, references, self.partitions)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """Three datasets, the method with its ablations and two plain methods; two seeds of the method itself."""
+    made = Bench(tmp_path_factory.mktemp("bench"))
+    for dataset in ("dkt-synth", "diabetes130", "openbandit-random"):
+        made.dataset(dataset)
+        made.run(dataset, "fed_causaldiff", error=0.02)
+        made.run(dataset, "fed_causaldiff", seed=1, error=0.03)
+        made.run(dataset, "fed_causaldiff", "full_sync", error=0.05)
+        made.run(dataset, "fed_causaldiff", "no_dis", error=0.04)
+        made.run(dataset, "fedavg", error=0.06)
+    return made
+
+
+@pytest.fixture
+def references(tmp_path: Path) -> Path:
+    """A few published values."""
+    path = tmp_path / "references.csv"
+    lines = [
+        "table1,dkt-synth,paper,base,,sequences,20000",
+        "table3,dkt-synth,fed_causaldiff,base,,pehe,0.057",
+        "table4,diabetes130,fed_causaldiff,base,,tstr_auc,0.565",
+    ]
+    path.write_text("table,dataset,method,variant,condition,metric,value\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def line(text: str, label: str, occurrence: int = 0) -> list[str]:
+    """Return the cells of a row of a Markdown table, without its group."""
+    found = [each for each in text.splitlines() if f"| {label} |" in each][occurrence]
+    return [cell.strip() for cell in found.strip("|").split("|")][1:]
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_every_table_is_written_in_all_forms(bench: Bench, references: Path, name: str) -> None:
+    table = TABLES[name](bench.show(name, references))
+    assert markdown(table, name).count("\n| ") >= 2
+    assert "toprule" in latex(table, name)
+    assert len(table.tidy)
+
+
+@pytest.mark.parametrize("name", sorted(FIGURES))
+def test_every_figure_is_drawn_and_drawn_again_the_same(bench: Bench, name: str, tmp_path: Path) -> None:
+    for side in ("one", "two"):
+        with style():
+            write_figure(FIGURES[name](bench.show(name)), tmp_path / side / name)
+    one, two = ((tmp_path / side / f"{name}.png").read_bytes() for side in ("one", "two"))
+    assert one == two
+
+
+def test_effects_stand_beside_those_that_need_no_model(bench: Bench, references: Path) -> None:
+    table = TABLES["table3"](bench.show("table3", references))
+    text = markdown(table, "table3")
+    assert [level[0] for level in table.header] == ["DKT-Synth"] * len(table.header)
+    columns = [level[1] for level in table.header]
+    constant = dict(zip(columns, line(text, "True mean effect for everyone")[1:], strict=True))
+    assert constant["ATE error"] == "0.000"
+    assert float(constant["root PEHE"]) == pytest.approx(0.05 * np.sqrt(2), abs=0.01)
+    oracle = dict(zip(columns, line(text, "True mechanism, as many draws as a model")[1:], strict=True))
+    assert float(oracle["root PEHE"]) > 0
+    ours = dict(zip(columns, line(text, "Fed-CausalDiff")[1:], strict=True))
+    assert "±" in ours["value error"]
+    assert ours["PEHE, paper"] == "0.057"
+    assert ours["value error"].startswith("**")
+
+
+def test_downstream_scores_stand_beside_real_data_and_constants(bench: Bench, references: Path) -> None:
+    text = markdown(TABLES["table4"](bench.show("table4", references)), "table4")
+    assert line(text, "Constant 0.5")[3] == "0.500"
+    assert text.count("| Trained on real data |") == 3
+    assert line(text, "Fed-CausalDiff", 1)[2] == "0.565"
+
+
+def test_a_dataset_stands_beside_the_published_numbers_with_the_reason_of_a_difference(
+    bench: Bench, references: Path
+) -> None:
+    text = markdown(TABLES["table1"](bench.show("table1", references)), "table1")
+    assert line(text, "DKT-Synth")[1:3] == ["400", "20,000"]
+    assert line(text, "DKT-Synth")[-1] == "3 of no length"
+    assert "DKT-Synth: the published generator is not public" in text
+    assert "Diabetes-130:" not in text
+
+
+def test_support_says_how_far_policies_are_followed_and_why_not(bench: Bench) -> None:
+    text = markdown(TABLES["table_support"](bench.show("table_support")), "table_support")
+    never = line(text, "Never, logged propensity")
+    assert "supported" in never
+    assert "(low ess)" in never[-1] or "(low ess)" in never[-2]
+
+
+def test_a_sampler_is_judged_by_what_it_earned_in_its_own_log(bench: Bench) -> None:
+    table = TABLES["table_sampler"](bench.show("table_sampler"))
+    assert {group for group, _, _ in table.rows} == {"Open Bandit (uniform log): thompson"}
+    assert line(markdown(table, "table_sampler"), "IPS, Fed-CausalDiff")[3] == "0.50000"
+
+
+def test_a_target_counts_as_reached_only_where_the_error_stays_there() -> None:
+    error = pd.Series([0.5, 0.2, 0.5, 0.2, 0.1, 0.3, 0.2, 0.2, 0.1], index=range(10, 100, 10))
+    assert rounds_to_target(error, 0.25) == 70
+    assert rounds_to_target(error, 0.3) == 40
+    assert rounds_to_target(error, 0.05) is None
+    assert rounds_to_target(error[:2], 1.0) is None
+
+
+def test_the_smaller_the_concentration_the_more_clients_differ() -> None:
+    data = trajectories("dkt-synth", 1000)
+    spread = []
+    for alpha in (100.0, 0.3):
+        counts = counts_by_decile(data, DealSettings(clients=4, alpha=alpha))
+        assert counts.sum() == counts_by_decile(data, DealSettings(clients=4)).sum()
+        shares = counts / counts.sum(axis=0)
+        spread.append(shares.std())
+    assert spread[1] > 2 * spread[0]
