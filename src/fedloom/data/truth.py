@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from fedloom.artifacts import atomic, write_text
 from fedloom.errors import InputError
@@ -119,7 +119,7 @@ def write_truth(truth: Truth, folder: Path) -> None:
     """
     _check(truth, "truth")
     with atomic(folder / "truth.safetensors") as temporary:
-        save_file({name: np.ascontiguousarray(getattr(truth, name)) for name in TENSORS}, temporary)
+        temporary.write_bytes(save({name: np.ascontiguousarray(getattr(truth, name)) for name in TENSORS}))
     write_text(folder / "truth.json", json.dumps(truth.about, indent=2, sort_keys=True) + "\n")
 
 
