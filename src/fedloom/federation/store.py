@@ -58,7 +58,9 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Tensors and metadata of a file that ``write_tensors`` wrote. Raises InputError where it is torn or changed."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            tensors = {n: file.get_tensor(n) for n in file.keys()}  # noqa: SIM118
+            # Copies, since where a tensor lies in the file decides its alignment in memory, and alignment decides how
+            # a matrix product rounds: without them a resumed run differs in the last bit from an unbroken one.
+            tensors = {n: file.get_tensor(n).clone() for n in file.keys()}  # noqa: SIM118
             metadata = file.metadata() or {}
     except safetensors.SafetensorError as error:
         raise InputError(f"{path}: expected a whole safetensors file, found {error}") from error
