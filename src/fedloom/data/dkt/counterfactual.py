@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedloom.data.dkt.noise import Array, Ints, uniform
 from fedloom.data.dkt.world import Moment, Students, World
+from fedloom.errors import InputError
 
 # The item given in the first half of a window (the larger where it is odd), and in the second.
 POLICIES = {"never": ("off", "off"), "always": ("on", "on"), "early_on": ("on", "off"), "late_on": ("off", "on")}
@@ -62,11 +63,12 @@ def rollout(
 
     units: ids [N], which may repeat. actions: items [L - S] or [N, L - S], or a policy, which runs to the world's
     length. noise: uniform draws [N, L - S] that answers are thresholds of; without them each unit's own, as in the log.
-    batch: units that go through time together; it changes speed and memory, never a result.
+    batch: units that go through time together; it changes speed and memory, never a result. Raises InputError for an
+    item that the world does not have, padding included.
     """
     begun = 0 if prefix is None else prefix.t.shape[1]
     steps = world.settings.length - begun if callable(actions) else np.shape(actions)[-1]
-    fixed = np.broadcast_to(0 if callable(actions) else actions, (len(units), steps))
+    fixed = np.broadcast_to(0 if callable(actions) else _known(world, actions), (len(units), steps))
     shape = len(units), steps
     result = Rollout(np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_), np.empty(shape))
     for rows in batches(len(units), batch):
@@ -90,7 +92,8 @@ def potentials(
 
     items: which ones, all J unless given. No Monte Carlo: these are the oracle's own numbers, rounded to float32.
     """
-    chosen = np.arange(world.oracle.items) if items is None else items
+    chosen = np.arange(world.oracle.items) if items is None else _known(world, items)
+    _known(world, logged.t)
     result = np.empty((*logged.t.shape, len(chosen)), dtype=np.float32)
     for rows in batches(len(units), batch):
         students = world.students(units[rows])
@@ -134,7 +137,8 @@ def own_noise(world: World, units: Ints, steps: int) -> Array:
 
 
 def follow(world: World, moment: Moment, t: Ints, y: Ints) -> Moment:
-    """Return the moment after logged items and answers [N, S]."""
+    """Return the moment after logged items and answers [N, S]; InputError for an item that the world does not have."""
+    _known(world, t)
     for step in range(t.shape[1]):
         moment = world.answer(moment, t[:, step], y[:, step] == 1)
     return moment
@@ -162,3 +166,11 @@ def _hold(world: World, students: Students, moment: Moment, item: int, noise: Ar
         moment, p, _ = meet(world, students, moment, np.full(len(noise), item), noise[:, step])
         total += p
     return moment, total
+
+
+def _known(world: World, items: Ints) -> Ints:
+    wrong = (np.asarray(items) < 0) | (np.asarray(items) >= world.oracle.items)
+    if wrong.any():
+        found = np.asarray(items)[wrong][0]
+        raise InputError(f"actions: expected an item from 0 to {world.oracle.items - 1}, found {found}")
+    return items

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from fedloom.data.dkt.counterfactual import POLICIES, Prefix, own_noise, plan, potentials, rollout, window_values
 from fedloom.data.dkt.noise import uniform
 from fedloom.data.dkt.settings import DktSynth
+from fedloom.errors import InputError
 
 from .conftest import Case, make
 
@@ -153,3 +154,15 @@ def test_the_propensity_of_a_hidden_confounder_is_its_mean() -> None:
     chosen_with = case.world.policy(known, context)[:, case.world.on]
     assert chosen_with.std() > 0.02
     np.testing.assert_allclose(case.world.propensity(students, context, item), chosen_with.mean(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("item", [-1, 50])
+def test_an_item_that_does_not_exist_is_refused_padding_included(small: Case, item: int) -> None:
+    wrong, units = np.full((2, 5), item), small.units[:2]
+    for call in (
+        lambda: rollout(small.world, units, wrong),
+        lambda: rollout(small.world, units, plan(small.world, "never", 5), prefix=Prefix(wrong, 0 * wrong)),
+        lambda: potentials(small.world, units, Prefix(wrong, 0 * wrong)),
+    ):
+        with pytest.raises(InputError, match=f"actions: expected an item from 0 to 49, found {item}"):
+            call()
