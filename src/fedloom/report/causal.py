@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedloom.report.comparison import number, rank
+from fedloom.report.labels import CAUSAL, method_group
 from fedloom.report.layout import EMPTY, Cell
 from fedloom.report.shown import Shown
 from fedloom.report.summary import summarise
@@ -58,12 +59,18 @@ def pick(frame: pd.DataFrame, **series: Any) -> pd.DataFrame:
     return frame[chosen]
 
 
-def marked(frame: pd.DataFrame, groups: dict[Method, str], rankings: list[set[str]], largest: bool = False) -> Column:
+def marked(
+    frame: pd.DataFrame,
+    groups: dict[Method, str],
+    rankings: list[set[str]],
+    decimals: int = DECIMALS,
+    largest: bool = False,
+) -> Column:
     """Return the cells of ``frame`` with best and second marked; the smallest is best, or ``largest``."""
     by_name = frame.set_index(["method", "variant"])
     found: dict[Method, pd.Series] = {name: by_name.loc[name] for name in by_name.index}
-    marks = rank(found, groups, rankings, DECIMALS, largest)
-    return {name: Cell(text(row), marks.get(name, "")) for name, row in found.items()}
+    marks = rank(found, groups, rankings, decimals, largest)
+    return {name: Cell(text(row, decimals), marks.get(name, "")) for name, row in found.items()}
 
 
 def text(row: pd.Series, decimals: int = DECIMALS) -> str:
@@ -85,10 +92,11 @@ def published(shown: Shown, dataset: str, metrics: tuple[str, ...], table: str |
 
 
 def methods(frame: pd.DataFrame) -> list[Method]:
-    """Return the methods' variants in ``frame``, in order."""
-    return list(dict.fromkeys(frame[["method", "variant"]].itertuples(index=False, name=None)))
+    """Return the methods' variants in ``frame``, in order, those that are made for causal questions first."""
+    found = dict.fromkeys(frame[["method", "variant"]].itertuples(index=False, name=None))
+    return sorted(found, key=lambda name: method_group(name[0]) != CAUSAL)
 
 
-def first(frame: pd.DataFrame) -> Cell:
+def first(frame: pd.DataFrame, decimals: int = DECIMALS) -> Cell:
     """Return the cell of a number that is the same for all methods; a dash where there is none."""
-    return Cell(text(frame.iloc[0].copy())) if len(frame) else Cell(EMPTY)
+    return Cell(text(frame.iloc[0], decimals)) if len(frame) else Cell(EMPTY)

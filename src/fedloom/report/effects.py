@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fedloom.report.causal import Column, first, marked, methods, pick, published, tidy
+from fedloom.report.causal import DECIMALS, Column, first, marked, methods, pick, published, tidy
 from fedloom.report.labels import method_group, run_label
 from fedloom.report.layout import Cell, Table
 from fedloom.report.shown import Shown
@@ -16,6 +16,7 @@ REFERENCES = {
     "naive": "Unadjusted contrast of the log",
     "oracle": "True mechanism, as many draws as a model",
 }
+SQUARES = DECIMALS + 1
 COLUMNS = (
     ("root PEHE", {"metric": "pehe_root", "scope": "window"}, ("pehe", "pehe_root")),
     ("PEHE (mean square)", {"metric": "pehe_mse", "scope": "window"}, ()),
@@ -38,10 +39,11 @@ def effects(shown: Shown) -> Table:
     columns: list[Column] = []
     for dataset in datasets:
         for title, series, paper in COLUMNS:
+            decimals = SQUARES if series["metric"] == "pehe_mse" else DECIMALS
             of = pick(frame[frame["dataset"] == dataset], unit="pooled", **series)
             own = pick(of, prediction="")
-            column = marked(own, groups, [set(groups.values())])
-            column |= {reference: first(pick(of, prediction=reference)) for reference in REFERENCES}
+            column = marked(own, groups, [set(groups.values())], decimals)
+            column |= {reference: first(pick(of, prediction=reference), decimals) for reference in REFERENCES}
             header.append((shown.label(dataset), title))
             columns.append(column)
             printed = published(shown, dataset, paper)

@@ -28,7 +28,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 def convergence(shown: Shown) -> Figure:
     """Draw root PEHE over a window by round on every dataset with a truth, and by megabyte sent up."""
     frame = tidy(shown)
-    names = list(dict.fromkeys(zip(shown.runs["method"], shown.runs["variant"], strict=True)))
+    names = methods(shown.runs)
     found = {(d, name): curve(shown, d, *name, QUANTITY) for d in shown.datasets for name in names}
     known = {key: value for key, value in found.items() if value is not None}
     datasets = [dataset for dataset in shown.datasets if any(key[0] == dataset for key in known)]
@@ -53,7 +53,7 @@ def convergence(shown: Shown) -> Figure:
         if not math.isnan(target):
             for ax in (by_round, by_megabyte):
                 handles["true mean effect for everyone"] = ax.axhline(target, color="0.35", ls=":", lw=1)
-        by_round.xaxis.set_major_locator(MaxNLocator(integer=True))
+        by_round.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         by_round.set(title=shown.label(dataset), xlabel="round", ylabel="root PEHE")
         by_megabyte.set(xlabel="sent up by all clients (MB)")
     drawn.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=3)
@@ -98,9 +98,11 @@ def traffic(shown: Shown) -> Figure:
     for ax in axes.flat[len(datasets) :]:
         ax.set_axis_off()
     for ax, dataset in zip(axes.flat, datasets, strict=False):
-        for _, row in auc[auc["dataset"] == dataset].iterrows():
-            name = (row["method"], row["variant"])
-            place = names.index(name)
+        by_name = auc[auc["dataset"] == dataset].set_index(["method", "variant"])
+        for place, name in enumerate(names):
+            if name not in by_name.index:
+                continue
+            row = by_name.loc[name]
             look = {"color": colours[place % len(colours)], "marker": MARKERS[place % len(MARKERS)], "ls": "none"}
             sent = sent_up(shown, dataset, *name)
             spread = 0 if np.isnan(row["ours_sd"]) else row["ours_sd"]
@@ -111,7 +113,7 @@ def traffic(shown: Shown) -> Figure:
             if len(level):
                 handles[label] = ax.axhline(level.iloc[0], color="0.4", ls=style, lw=1)
         ax.set(title=shown.label(dataset), xlabel="sent up by all clients (MB)", ylabel="downstream AUC")
-        ax.set_xlim(left=0)
+        ax.set_xlim(left=0, right=1.08 * ax.get_xlim()[1])
     drawn.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=3)
     notes = (
         "Downstream: a predictor learns from generated sequences and is tested on real ones. MB: 10⁶ bytes, four a "

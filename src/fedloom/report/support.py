@@ -10,12 +10,14 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from fedloom.report.causal import POLICY_LABELS, pick, tidy
+from fedloom.evaluation.offpolicy.weights import Clipping
+from fedloom.report.causal import POLICY_LABELS, methods, pick, tidy
 from fedloom.report.figure import Figure
 from fedloom.report.labels import method_label
 from fedloom.report.layout import Cell, Table
 from fedloom.report.shown import Shown
 
+LARGEST = Clipping().largest_weight
 HORIZONS = ("1", "2", "3", "5", "all")
 WIDTH, ROW_HEIGHT, LEGEND_HEIGHT = 7.2, 2.3, 0.5
 
@@ -24,7 +26,7 @@ def support(shown: Shown) -> Table:
     """Sequences that follow each policy and their effective sample size, by length of the window."""
     frame = tidy(shown)
     header = [("Steps", name) for name in ("follow", "ESS", "largest weight", "clipped", "verdict")]
-    header += [("Whole windows", f"{h} steps" if h != "all" else "to the end") for h in HORIZONS]
+    header += [("Whole windows", {"1": "1 step", "all": "to the end"}.get(h, f"{h} steps")) for h in HORIZONS]
     rows = []
     for dataset in shown.datasets:
         of = _one_run(frame[frame["dataset"] == dataset])
@@ -83,8 +85,8 @@ def _one_run(of: pd.DataFrame) -> pd.DataFrame:
     backed = of[of["metric"] == "matches"]
     if backed.empty:
         return of
-    name = backed[["method", "variant"]].iloc[0]
-    return of[(of[["method", "variant"]] == name).all(axis=1)]
+    method, variant = methods(backed)[0]
+    return of[(of["method"] == method) & (of["variant"] == variant)]
 
 
 def _value(of: pd.DataFrame, metric: str) -> float:
@@ -137,7 +139,9 @@ def _draw_weights(ax: Axes, of: pd.DataFrame) -> None:
         if mine.empty:
             continue
         mine = mine.assign(upto=mine["of_upto"].astype(float)).sort_values("upto")
-        ax.plot(mine["upto"], mine["ours_mean"].cumsum() / mine["ours_mean"].sum(), label=label, **style)
+        share = mine["ours_mean"].cumsum() / mine["ours_mean"].sum()
+        # A deterministic policy's weight is at least 1 and, clipped, at most the last of these.
+        ax.plot([1.0, *mine["upto"], LARGEST], [0.0, *share, 1.0], label=label, drawstyle="steps-post", **style)
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter("{x:g}")
     ax.set(xlabel="weight, at most", ylabel="share of matches", ylim=(0, 1.02))

@@ -109,8 +109,8 @@ def partition(shown: Shown) -> Figure:
         settings = DealSettings(seed=deal.get("seed", 0), clients=deal.get("clients", DealSettings.clients))
         for ax, alpha in zip(row, ALPHAS, strict=True):
             _draw_deal(ax, counts_by_decile(data, replace(settings, alpha=alpha)), colours)
-            ax.set_title(f"α = {alpha:g}" if ax is not row[0] else f"{shown.label(dataset)}, α = {alpha:g}")
-        row[0].set_ylabel("training sequences")
+            ax.set_xlabel(f"client, α = {alpha:g}")
+        row[0].set(title=shown.label(dataset), ylabel="training sequences")
     patches = [Rectangle((0, 0), 1, 1, color=colours[i]) for i in (0, DECILES // 2, DECILES - 1)]
     labels = ["lowest tenth of mean outcome", "middle", "highest tenth"]
     drawn.legend(patches, labels, loc="outside lower center", ncols=3)
@@ -142,5 +142,5 @@ def _draw_deal(ax: Axes, counts: NDArray[np.int64], colours: Any) -> None:
     for decile, colour in enumerate(colours):
         ax.bar(np.arange(len(counts)), counts[:, decile], bottom=below, color=colour, width=0.9)
         below += counts[:, decile]
-    ax.set(xlabel="client", xticks=range(len(counts)) if len(counts) <= 12 else [])
+    ax.set(xticks=range(len(counts)) if len(counts) <= 12 else [])
     ax.grid(visible=False, axis="x")

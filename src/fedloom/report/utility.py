@@ -10,6 +10,7 @@ from fedloom.report.layout import Cell, Table
 from fedloom.report.shown import Shown
 
 SYNTHETIC = ("synthetic", "partly_synthetic")
+PARTLY = " (outcomes alone generated)"
 COLUMNS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("TSTR AUC", "tstr_auc", ("tstr_auc",)),
     ("TSTR RMSE", "tstr_rmse", ("tstr_rmse",)),
@@ -39,7 +40,9 @@ def utility(shown: Shown) -> Table:
             if paper and title.startswith("TSTR"):
                 columns.append(published(shown, dataset, printed))
         group = shown.label(dataset)
-        rows += [(group, run_label(*name), [column.get(name, Cell()) for column in columns]) for name in names]
+        partly = set(methods(pick(of, source="partly_synthetic")))
+        labels = {name: run_label(*name) + (PARTLY if name in partly else "") for name in names}
+        rows += [(group, labels[name], [column.get(name, Cell()) for column in columns]) for name in names]
         rows += [
             (group, label, [column.get(name, Cell()) for column in columns]) for name, (label, _) in REFERENCES.items()
         ]

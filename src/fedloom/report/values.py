@@ -16,6 +16,8 @@ from fedloom.report.layout import Cell, Table
 from fedloom.report.shown import Shown
 
 SHOWN = ("dm", "ips", "snips", "dr", "sndr")
+WITHOUT_MODEL = ("ips", "snips")
+SEQUENCES, SHORT = ("wis", "pdis", "pdwis", "pddr"), "2"
 WIDTH, ROW_HEIGHT, LEGEND_HEIGHT = 7.2, 2.4, 0.6
 SPREAD = 0.6
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -44,8 +46,8 @@ def values(shown: Shown) -> Figure:
             handles |= _draw_references(ax, main)
         by_estimator.set(title=f"{shown.label(dataset)}: {run_label(*own[0])}", ylabel="mean outcome a step")
         by_method.set(title="DR by method")
-    drawn.legend(handles.values(), handles.keys(), loc="outside lower left", ncols=4)
-    drawn.legend(others.values(), others.keys(), loc="outside lower right", ncols=2)
+    drawn.legend(others.values(), others.keys(), loc="outside upper right", ncols=3)
+    drawn.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=7, handlelength=1.5)
     notes = (
         "Value of following a policy at one step of a logged history, with 95 % bootstrap intervals over owners, "
         "stratified by client. Dotted line: what the logged policy earned; bars: the truth, where data are generated. "
@@ -55,23 +57,62 @@ def values(shown: Shown) -> Figure:
     return Figure(drawn, shown.caption, notes)
 
 
+def estimates(shown: Shown) -> Table:
+    """Every policy's value by estimator, of single steps and of short windows, by logged and estimated weights."""
+    frame = tidy(shown)
+    header = [("Steps", "truth"), *(("Steps", ESTIMATOR_LABELS[name]) for name in SHOWN)]
+    header += [(f"Windows of {SHORT} steps", ESTIMATOR_LABELS[name]) for name in SEQUENCES]
+    rows = []
+    for dataset in shown.datasets:
+        of = frame[(frame["dataset"] == dataset) & (frame["metric"] == "value") & (frame["unit"] == "pooled")]
+        name = methods(of)[0]
+        main = _of(of, name)
+        for policy, label in POLICY_LABELS.items():
+            for propensity in ("logged", "estimated"):
+                mine = pick(main, policy=policy, propensity=propensity)
+                if mine.empty:
+                    continue
+                cells = [_cell(pick(main, scope="step", policy=policy, prediction="truth"))]
+                cells += [_cell(pick(mine, scope="step", estimator=each)) for each in SHOWN]
+                cells += [_cell(pick(mine, scope="window", horizon=SHORT, estimator=each)) for each in SEQUENCES]
+                rows.append((f"{shown.label(dataset)}: {run_label(*name)}", f"{label}, {propensity} propensity", cells))
+    notes = (
+        "Mean outcome a step with 95 % bootstrap intervals over owners, stratified by client; null ones say why. "
+        "DM is the model's belief and needs no support. The csv also holds the other methods and lengths of window. "
+        f"{shown.facts}"
+    )
+    return Table(header, rows, shown.caption, notes, frame[frame["metric"].isin(["value", "value_error"])])
+
+
+def _cell(of: pd.DataFrame) -> Cell:
+    if of.empty:
+        return Cell()
+    row = of.iloc[0]
+    if np.isnan(row["ours_mean"]):
+        return Cell(str(row["note"]).replace("_", " "))
+    bounds = "" if np.isnan(row["lo"]) else f" [{row['lo']:.3f}, {row['hi']:.3f}]"
+    return Cell(f"{row['ours_mean']:.3f}{bounds}")
+
+
 def sampler(shown: Shown) -> Table:
     """Estimates of a random policy's value from another policy's log, against what it earned in its own log."""
     frame = tidy(shown)
     frame = frame[(frame["metric"] == "value") & ~frame["of_policy"].isin([*POLICY_LABELS, "mean", "logged", ""])]
     header = [("", name) for name in ("estimate", "95 % interval", "earned", "its 95 % interval", "estimate / earned")]
     rows = []
-    for (dataset, method, variant, policy), of in frame.groupby(
-        ["dataset", "method", "variant", "of_policy"], sort=False
-    ):
-        earned = pick(of, estimator="on_policy").iloc[0]
+    for (dataset, policy), of in frame.groupby(["dataset", "of_policy"], sort=False):
+        names = methods(of)
+        earned = pick(_of(of, names[0]), estimator="on_policy").iloc[0]
         for estimator in SHOWN:
-            for _, row in pick(of, estimator=estimator).iterrows():
-                label = f"{ESTIMATOR_LABELS[estimator]}, {run_label(method, variant)}"
-                rows.append((f"{shown.label(dataset)}: {policy}", label, _against(row, earned)))
+            # Without a model nothing of the method is in an estimate.
+            for name in names[:1] if estimator in WITHOUT_MODEL else names:
+                label = ESTIMATOR_LABELS[estimator]
+                label = label if estimator in WITHOUT_MODEL else f"{label}, {run_label(*name)}"
+                for _, row in pick(_of(of, name), estimator=estimator).iterrows():
+                    rows.append((f"{shown.label(dataset)}: {policy}", label, _against(row, earned)))
     notes = (
         "Earned: mean outcome in the log of the policy itself, in the same weeks on the same pages. Intervals are "
-        "bootstrap intervals over owners, stratified by client. Estimators without a model do not differ by method. "
+        "bootstrap intervals over owners, stratified by client. IPS and SNIPS use no model. "
         f"{shown.facts}"
     )
     return Table(header, rows, shown.caption, notes, frame)

@@ -7,7 +7,7 @@ from fedloom.report.progress import convergence, traffic
 from fedloom.report.support import overlap, support
 from fedloom.report.trajectories import datasets, partition, protocol
 from fedloom.report.utility import utility
-from fedloom.report.values import sampler, values
+from fedloom.report.values import estimates, sampler, values
 
 TABLES = {
     "table1": datasets,
@@ -15,6 +15,7 @@ TABLES = {
     "table3": effects,
     "table4": utility,
     "table_support": support,
+    "table_values": estimates,
     "table_sampler": sampler,
 }
 FIGURES = {
