@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from fedloom.config.digest import code_digest
-from fedloom.config.plan import PANEL, PARTITION, RUN, STATE
-from fedloom.config.resolve import as_text, plugged, read_plan
+from fedloom.config.plan import DEAL, PANEL, PARTITION, RUN, STATE, TRAJECTORIES, TRUTH
+from fedloom.config.resolve import as_text, evaluated_by, plugged, read_plan
 from fedloom.config.settings import read_settings
 from fedloom.errors import InputError
 

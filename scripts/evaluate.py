@@ -1,14 +1,12 @@
-"""Evaluate one run on its test part: the step ``evaluate`` of the pipeline.
-
-python scripts/evaluate.py --run DIR --panel DIR --partition DIR [--out DIR] --device auto
-"""
+"""Judge a run on the test part: the step ``evaluate`` of the pipeline."""
 
 import argparse
 from pathlib import Path
 
 from fedloom.errors import main
-from fedloom.evaluation.run import evaluate
-from fedloom.federation.runs import choose_device
+from fedloom.evaluation.families.registry import module
+from fedloom.evaluation.folders import Folders
+from fedloom.federation.runs import choose_device, read_spec
 from fedloom.methods.registry import make
 
 
@@ -16,12 +14,15 @@ def run() -> None:
     """Read the arguments, evaluate, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", type=Path, required=True, help="folder of the run")
-    parser.add_argument("--panel", type=Path, required=True, help="folder of the panel it was trained on")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the panel or trajectories")
     parser.add_argument("--partition", type=Path, required=True, help="folder of the partition")
+    parser.add_argument("--truth", type=Path, help="folder of the known truth, where there is one")
     parser.add_argument("--out", type=Path, help="where the metrics go (the run's folder, if not given)")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     a = parser.parse_args()
-    evaluate(a.run, a.panel, a.partition, a.out or a.run, make, choose_device(a.device))
+    evaluation = module(read_spec(a.run)["family"])
+    folders = Folders(a.run, a.data, a.partition, a.truth)
+    evaluation.evaluate(folders, a.out or a.run, make, choose_device(a.device))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ def run() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--spec", required=True, help="the run's resolved spec, as JSON")
     parser.add_argument("--digest", required=True, help="digest of the code that the run depends on")
-    parser.add_argument("--panel", type=Path, required=True, help="folder of the panel")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the panel or trajectories")
     parser.add_argument("--partition", type=Path, required=True, help="folder of the partition")
     parser.add_argument("--out", type=Path, required=True, help="folder of the run")
     parser.add_argument("--state", type=Path, required=True, help="folder of the training state, outside the outputs")
@@ -25,7 +25,7 @@ def run() -> None:
     args = parser.parse_args()
     with RoundProgress() as progress:
         train_run(
-            json.loads(args.spec), args.digest, make, args.panel, args.partition, args.out, args.state,
+            json.loads(args.spec), args.digest, make, args.data, args.partition, args.out, args.state,
             choose_device(args.device), progress,
         )  # fmt: skip
 

@@ -1,14 +1,15 @@
-"""Raw data and panels.
+"""Raw data, panels and trajectories.
 
 Needs: config/datasets/{dataset}.yaml; for datasets with raw files the network or a mirror.
 Makes: results/raw/{dataset}/{key} with {key}.json (where the bytes came from and their hash), and
-    results/data/{dataset}/panel/: readings, nodes, edges, covariates, planted truth, and what was repaired.
+    results/data/{dataset}/panel/: readings, nodes, edges, covariates, planted truth, and what was repaired;
+    or results/data/{dataset}/trajectories/ and, for generated ones, results/data/{dataset}/truth/.
 """
 
 
 rule fetch:
     input:
-        lambda w: [form.path for form in PLAN.datasets[w.dataset].files[w.key].forms if form.path],
+        lambda w: PLAN.datasets[w.dataset].own_files(w.key),
     output:
         raw="results/raw/{dataset}/{key}",
         origin="results/raw/{dataset}/{key}.json",
@@ -29,7 +30,7 @@ rule fetch:
 
 rule panel:
     input:
-        lambda w: expand("results/raw/{{dataset}}/{key}{part}", key=PLAN.datasets[w.dataset].files, part=["", ".json"]),
+        lambda w: PLAN.raw_files(w.dataset),
     output:
         **PANEL,
     log:
@@ -45,3 +46,45 @@ rule panel:
     shell:
         "python scripts/panel.py --config {params.settings:q} --raw results/raw/{wildcards.dataset}"
         " --out {params.out} 2> {log}"
+
+
+rule trajectories:
+    input:
+        lambda w: PLAN.raw_files(w.dataset),
+    output:
+        **TRAJECTORIES,
+    log:
+        "results/logs/trajectories/{dataset}.log",
+    benchmark:
+        "results/benchmarks/trajectories/{dataset}.tsv"
+    params:
+        settings=lambda w: PLAN.datasets[w.dataset].trajectories_section(),
+        code=digest("trajectories"),
+        out=subpath(output.about, parent=True),
+    message:
+        "trajectories of {wildcards.dataset}"
+    shell:
+        "python scripts/trajectories.py --config {params.settings:q} --raw results/raw/{wildcards.dataset}"
+        " --out {params.out} 2> {log}"
+
+
+rule truth:
+    input:
+        **TRAJECTORIES,
+    output:
+        **TRUTH,
+    log:
+        "results/logs/truth/{dataset}.log",
+    benchmark:
+        "results/benchmarks/truth/{dataset}.tsv"
+    params:
+        settings=lambda w: PLAN.datasets[w.dataset].truth_section(),
+        generated=lambda w: PLAN.datasets[w.dataset].trajectories_section(),
+        code=digest("truth"),
+        trajectories=subpath(input.about, parent=True),
+        out=subpath(output.settings, parent=True),
+    message:
+        "truth of {wildcards.dataset}"
+    shell:
+        "python scripts/truth.py --config {params.settings:q} --generated {params.generated:q}"
+        " --trajectories {params.trajectories} --out {params.out} 2> {log}"

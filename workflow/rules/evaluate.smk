@@ -7,8 +7,7 @@ Makes: metrics.parquet (one number a row, with what it is a number of) and diagn
 
 rule evaluate:
     input:
-        **PANEL,
-        **PARTITION,
+        unpack(lambda w: PLAN.inputs(w.dataset, truth=True)),
         weights=f"{RUN}/weights.safetensors",
         rounds=f"{RUN}/rounds.parquet",
         run=f"{RUN}/run.json",
@@ -23,12 +22,13 @@ rule evaluate:
     resources:
         device=SETTINGS.device,
     params:
-        code=lambda w: digest("evaluate", *plugged(PLAN.spec(w))),
-        panel=subpath(input.values, parent=True),
-        partition=subpath(input.clients, parent=True),
+        code=lambda w: digest("evaluate", evaluated_by(PLAN.spec(w)), *plugged(PLAN.spec(w))),
+        data=lambda w: PLAN.data_folder(w.dataset),
+        partition=subpath(input.partition_partition, parent=True),
+        truth=lambda w: PLAN.truth_arguments(w.dataset),
         run=subpath(input.run, parent=True),
     message:
         "evaluate {wildcards.method}/{wildcards.variant} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python scripts/evaluate.py --run {params.run} --panel {params.panel} --partition {params.partition}"
+        "python scripts/evaluate.py --run {params.run} --data {params.data} --partition {params.partition} {params.truth}"
         " --device {resources.device} 2> {log}"

@@ -1,7 +1,8 @@
 """Who owns which rows.
 
-Needs: a panel.
-Makes: results/data/{dataset}/partition/: clients with their scalers, windows of every part, settings.
+Needs: a panel, or trajectories.
+Makes: results/data/{dataset}/partition/: clients, which windows or sequences are theirs in every part,
+    scales from training rows, settings.
 """
 
 
@@ -12,6 +13,8 @@ rule partition:
         **PARTITION,
     log:
         "results/logs/partition/{dataset}.log",
+    wildcard_constraints:
+        dataset=PLAN.of_family("forecast"),
     params:
         settings=lambda w: PLAN.datasets[w.dataset].partition_section(),
         code=digest("partition"),
@@ -21,3 +24,24 @@ rule partition:
         "partition of {wildcards.dataset}"
     shell:
         "python scripts/partition.py --config {params.settings:q} --panel {params.panel} --out {params.out} 2> {log}"
+
+
+rule deal:
+    input:
+        **TRAJECTORIES,
+    output:
+        **DEAL,
+    log:
+        "results/logs/deal/{dataset}.log",
+    wildcard_constraints:
+        dataset=PLAN.of_family("trajectory"),
+    params:
+        settings=lambda w: PLAN.datasets[w.dataset].partition_section(),
+        code=digest("deal"),
+        trajectories=subpath(input.about, parent=True),
+        out=subpath(output.clients, parent=True),
+    message:
+        "deal the trajectories of {wildcards.dataset} to clients"
+    shell:
+        "python scripts/deal.py --config {params.settings:q} --trajectories {params.trajectories} --out {params.out}"
+        " 2> {log}"

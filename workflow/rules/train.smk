@@ -1,6 +1,6 @@
 """One federation, trained.
 
-Needs: a panel and its partition, the run's spec.
+Needs: a dataset's panel or trajectories, their partition, the run's spec.
 Makes: results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}/: weights of the selected and of the last round,
     what every round logged, the spec with its verdict; outside identity the timing and the environment.
     What a killed training needs to go on lies in results/state and is no output.
@@ -9,8 +9,7 @@ Makes: results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}/: weights of
 
 rule train:
     input:
-        **PANEL,
-        **PARTITION,
+        unpack(lambda w: PLAN.inputs(w.dataset)),
     output:
         weights=f"{RUN}/weights.safetensors",
         rounds=f"{RUN}/rounds.parquet",
@@ -27,13 +26,13 @@ rule train:
     params:
         spec=lambda w: as_text(PLAN.spec(w)),
         code=lambda w: digest("train", *plugged(PLAN.spec(w))),
-        panel=subpath(input.values, parent=True),
-        partition=subpath(input.clients, parent=True),
+        data=lambda w: PLAN.data_folder(w.dataset),
+        partition=subpath(input.partition_partition, parent=True),
         out=subpath(output.run, parent=True),
         state=STATE,
     message:
         "train {wildcards.method}/{wildcards.variant} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python scripts/train.py --spec {params.spec:q} --digest {params.code} --panel {params.panel}"
+        "python scripts/train.py --spec {params.spec:q} --digest {params.code} --data {params.data}"
         " --partition {params.partition} --out {params.out} --device {resources.device}"
         " --state {params.state} 2> {log}"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from pydantic import Field, create_model
+from pydantic import Field, ValidationInfo, create_model, field_validator
 
 from fedloom.config.checks import Strict, check, choose, read_yaml
 from fedloom.data.settings import PanelSettings
 from fedloom.data.sources import RawFile
 from fedloom.data.trajectory_settings import TrajectorySettings
+from fedloom.data.truth import TruthSettings
 from fedloom.errors import InputError
 from fedloom.partition.trajectories import DealSettings
 from fedloom.partition.windows import PartitionSettings
@@ -22,6 +23,9 @@ T = TypeVar("T")
 
 class Dataset(Strict):
     """What all datasets have. Each section goes to one step of the pipeline, which sees its own and no other."""
+
+    family: ClassVar[str]
+    section: ClassVar[str]
 
     title: str
     licence: str
@@ -39,6 +43,9 @@ class Dataset(Strict):
 class PanelDataset(Dataset):
     """Readings of many places on one time axis."""
 
+    family: ClassVar[str] = "forecast"
+    section: ClassVar[str] = "panel"
+
     panel: PanelSettings
     partition: PartitionSettings = PartitionSettings()
 
@@ -54,35 +61,54 @@ class PanelDataset(Dataset):
 class TrajectoryDataset(Dataset):
     """Sequences of decisions and their outcomes."""
 
+    family: ClassVar[str] = "trajectory"
+    section: ClassVar[str] = "trajectories"
+
     trajectories: TrajectorySettings
+    truth: TruthSettings | None = Field(
+        None, validate_default=True, description="generated data only, and always: what is computed of the known truth"
+    )
     partition: DealSettings = DealSettings()
+
+    @field_validator("truth")
+    @classmethod
+    def _truth_of_generated(cls, truth: TruthSettings | None, others: ValidationInfo) -> TruthSettings | None:
+        settings = others.data.get("trajectories")
+        if settings is not None and (truth is None) != (settings.generate is None):
+            raise ValueError("a section where trajectories are generated, none where they are read")
+        return truth
 
     def trajectories_section(self) -> str:
         """The settings of building the trajectories, as sorted JSON."""
         return _json(self.trajectories)
+
+    def truth_section(self) -> str:
+        """The settings of computing the truth, as sorted JSON."""
+        return _json(self.truth)
 
     def partition_section(self) -> str:
         """The settings of partitioning, as sorted JSON."""
         return _json(self.partition)
 
 
-FAMILIES: dict[str, type[PanelDataset] | type[TrajectoryDataset]] = {
-    "panel": PanelDataset,
-    "trajectories": TrajectoryDataset,
+AnyDataset = PanelDataset | TrajectoryDataset
+
+SECTIONS: dict[str, type[PanelDataset] | type[TrajectoryDataset]] = {
+    kind.section: kind for kind in (PanelDataset, TrajectoryDataset)
 }
 
 
-def read_dataset(path: Path) -> PanelDataset | TrajectoryDataset:
+def read_dataset(path: Path) -> AnyDataset:
     """The dataset that the file at ``path`` describes; it bears the file's name. ``InputError`` if it is not one."""
     if not path.is_file():
         choose(path.stem, (other.stem for other in path.parent.glob("*.yaml")), f"{path.parent}: dataset")
     data = read_yaml(path)
-    found = [name for name in FAMILIES if isinstance(data, dict) and isinstance(data.get(name), dict)]
+    found = [name for name in SECTIONS if isinstance(data, dict) and isinstance(data.get(name), dict)]
     if len(found) != 1:
-        expected, there = " or ".join(FAMILIES), " and ".join(found) or "none"
+        expected, there = " or ".join(SECTIONS), " and ".join(found) or "none"
         raise InputError(f"{path}: {expected}: expected one such section, found {there}")
     (name,) = found
-    return check(FAMILIES[name], data | {name: {"dataset": path.stem} | data[name]}, str(path))
+    return check(SECTIONS[name], data | {name: {"dataset": path.stem} | data[name]}, str(path))
 
 
 def read_section(kind: type[T], text: str, where: str = "--config") -> T:

@@ -1,6 +1,6 @@
 """What a step's code computes, as one hash: it moves with formulas and never with comments, docstrings or touches.
 
-A digest covers a step's script, the classes that its run names (a method, a client model) and everything in the
+A digest covers a step's script, what its run names (a task, a method, a client model) and everything in the
 package that these import, directly or not, each as a syntax tree without docstrings. The closure never passes a
 registry, which knows every method: otherwise an edit of one method would reach all.
 """
@@ -13,22 +13,25 @@ import inspect
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import fedloom
 
 PACKAGE = "fedloom"
-REGISTRIES = frozenset({"fedloom.methods.registry", "fedloom.models.registry"})
+REGISTRIES = frozenset(
+    f"fedloom.{place}.registry" for place in ("methods", "models", "federation.tasks", "evaluation.families")
+)
 
 
-def code_digest(script: Path, plugged: Iterable[type] = ()) -> str:
+def code_digest(script: Path, plugged: Iterable[type | ModuleType] = ()) -> str:
     """Hash (hex) over the syntax trees of ``closure(script, plugged)``, each under its module's name."""
     code = closure(script, plugged)
     trees = (f"{name} {_facts(source, name)[0]}" for name, source in sorted(code.items()))
     return hashlib.sha256("\n".join(trees).encode()).hexdigest()
 
 
-def closure(script: Path, plugged: Iterable[type] = ()) -> dict[str, str]:
-    """Module name -> source text of ``script``, of the classes ``plugged`` into it and of all that these import.
+def closure(script: Path, plugged: Iterable[type | ModuleType] = ()) -> dict[str, str]:
+    """Module name -> source text of ``script``, of what is ``plugged`` into it and of all that these import.
 
     Files outside the package (a script, a method of somebody else's) go by their file name; only what they import
     from the package is followed.

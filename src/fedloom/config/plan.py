@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fedloom.config.dataset import Dataset
+from fedloom.config.dataset import AnyDataset
 from fedloom.errors import InputError
 
 Spec = dict[str, Any]
@@ -20,6 +20,19 @@ PARTITION = {
     part.partition(".")[0]: f"results/data/{{dataset}}/partition/{part}"
     for part in ("clients.parquet", "windows.parquet", "partition.json")
 }
+TRAJECTORIES = {
+    part.partition(".")[0]: f"results/data/{{dataset}}/trajectories/{part}"
+    for part in ("trajectories.parquet", "about.json")
+}
+TRUTH = {
+    kind: f"results/data/{{dataset}}/truth/truth.{ending}"
+    for kind, ending in (("values", "safetensors"), ("settings", "json"))
+}
+DEAL = {
+    part.partition(".")[0]: f"results/data/{{dataset}}/partition/{part}"
+    for part in ("clients.parquet", "assignment.parquet", "partition.json")
+}
+FAMILIES = {"forecast": (PANEL, PARTITION), "trajectory": (TRAJECTORIES, DEAL)}  # family -> files of data, of partition
 RUN = "results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}"
 STATE = "results/state/{scale}/{dataset}/{method}/{variant}/seed{seed}"
 
@@ -103,10 +116,42 @@ class Plan:
     scale: str
     threads: int
     titles: Mapping[str, str]
-    datasets: Mapping[str, Dataset]
+    datasets: Mapping[str, AnyDataset]
     runs: Mapping[RunKey, Spec]
     artifacts: tuple[ArtifactPlan, ...]
     targets: Mapping[str, tuple[str, ...]]
+
+    def of_family(self, family: str) -> str:
+        """Expression that matches the datasets of ``family`` and no other."""
+        names = sorted(name for name, dataset in self.datasets.items() if dataset.family == family)
+        return "|".join(map(re.escape, names)) or "(?!)"
+
+    def inputs(self, dataset: str, truth: bool = False) -> dict[str, str]:
+        """What a run reads of ``dataset``: its data, its partition and, if asked for, the truth where it has one."""
+        data, partition = FAMILIES[self.datasets[dataset].family]
+        known = TRUTH if truth and self.has_truth(dataset) else {}
+        named = {"data": data, "partition": partition, "truth": known}
+        return {
+            f"{kind}_{part}": path.format(dataset=dataset)
+            for kind, files in named.items()
+            for part, path in files.items()
+        }
+
+    def raw_files(self, dataset: str) -> list[str]:
+        """The dataset's raw files, each with the note of where it came from."""
+        return [f"results/raw/{dataset}/{key}{part}" for key in self.datasets[dataset].files for part in ("", ".json")]
+
+    def data_folder(self, dataset: str) -> str:
+        """Folder of the dataset's panel or trajectories."""
+        return f"results/data/{dataset}/{self.datasets[dataset].section}"
+
+    def truth_arguments(self, dataset: str) -> str:
+        """What the script of evaluation is told of the truth."""
+        return f"--truth results/data/{dataset}/truth" if self.has_truth(dataset) else ""
+
+    def has_truth(self, dataset: str) -> bool:
+        """Whether the dataset has an artifact of known truth beside it."""
+        return getattr(self.datasets[dataset], "truth", None) is not None
 
     def spec(self, run: Mapping[str, str]) -> Spec:
         """The spec of the run that the wildcards ``run`` name; ``InputError`` where no study asks for it."""

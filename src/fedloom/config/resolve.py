@@ -1,32 +1,35 @@
 """From settings, scale and studies to the runs that exist and the artifacts that show them.
 
 Everything about a run that may change its numbers ends up in its *spec*, a plain sorted mapping:
-``{"dataset", "method", "variant", "seed", "params", "model", "protocol"}`` with every default written out. A run that
-several groups, artifacts or studies show exists once.
+``{"dataset", "family", "method", "variant", "seed", "params", "model", "protocol"}`` with every default written out. A
+run that several groups, artifacts or studies show exists once.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from fedloom.config.checks import check, choose, one_of
-from fedloom.config.dataset import read_dataset
+from fedloom.config.dataset import AnyDataset, read_dataset
 from fedloom.config.plan import ArtifactPlan, Plan, RunKey, Spec
 from fedloom.config.scale import Group, Scale, StudyRuns, read_scale
 from fedloom.config.settings import Settings, seed_list
 from fedloom.config.study import Study, read_study
 from fedloom.errors import InputError
+from fedloom.evaluation.families import registry as evaluations
 from fedloom.federation.protocol import Protocol
+from fedloom.federation.tasks import registry as families
 from fedloom.methods import registry as methods
 from fedloom.models import registry as models
 
-_method, _model = cache(methods.get), cache(models.get)
+_method, _model, _family = cache(methods.get), cache(models.get), cache(families.get)
 
 
 def read_plan(folder: Path, settings: Settings) -> Plan:
@@ -38,7 +41,7 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
     """
     scale_path = folder / "scales" / f"{settings.scale}.yaml"
     scale = read_scale(folder / "scales", settings.scale)
-    datasets = {path.stem for path in (folder / "datasets").glob("*.yaml")}
+    datasets = _Datasets(folder / "datasets")
     titles: dict[str, str] = {}
     runs: dict[RunKey, Spec] = {}
     artifacts: list[ArtifactPlan] = []
@@ -59,19 +62,41 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
                 raise InputError(f"config/studies/{name}.yaml: targets.{target}: the name is taken by another target")
             shown = [each for each in artifacts if each.study == name and each.name in wanted]
             targets[target] = tuple(file for each in shown for file in each.files)
-    used = {name: read_dataset(folder / "datasets" / f"{name}.yaml") for name in sorted({key.dataset for key in runs})}
+    used = {name: datasets[name] for name in sorted({key.dataset for key in runs})}
     return Plan(settings.scale, scale.threads, titles, used, runs, tuple(artifacts), targets)
 
 
 def plugged(spec: Spec) -> tuple[type, ...]:
-    """The classes that a run plugs into the steps: its method and, where it takes one, its client model."""
+    """The classes that a run plugs into the steps: its task, its method and, where it takes one, its client model."""
     model = spec["model"]
-    return (_method(spec["method"]), *([_model(model["name"])] if model else []))
+    return (_family(spec["family"]), _method(spec["method"]), *([_model(model["name"])] if model else []))
+
+
+def evaluated_by(spec: Spec) -> ModuleType:
+    """The module that judges the run."""
+    return evaluations.module(spec["family"])
 
 
 def as_text(spec: Spec) -> str:
     """``spec`` as one line of JSON, the same for the same spec."""
     return json.dumps(spec, sort_keys=True)
+
+
+class _Datasets(Mapping[str, AnyDataset]):
+    """The datasets of a folder; a file is read when it is asked for, and once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._paths = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+        self._read = cache(read_dataset)
+
+    def __getitem__(self, name: str) -> AnyDataset:
+        return self._read(self._paths[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
 
 
 @dataclass(frozen=True)
@@ -80,7 +105,7 @@ class _Resolver:
     study: Study
     scale: Scale
     where: str
-    datasets: set[str]
+    datasets: _Datasets
     settings: Settings
 
     @cached_property
@@ -120,6 +145,11 @@ class _Resolver:
 
     def _runs(self, group: Group, where: str) -> Iterator[tuple[RunKey, Spec]]:
         choose(group.dataset, self.datasets, f"{where}.dataset")
+        family = self.datasets[group.dataset].family
+        if family != self.study.family:
+            raise InputError(
+                f"{where}.dataset: expected data of family {self.study.family}, found {group.dataset} ({family})"
+            )
         protocol = _resolved(Protocol, [(f"{where}.protocol", self.scale.protocol | group.protocol)])
         seeds = seed_list(self.settings.seeds if self.settings.seeds is not None else group.seeds)
         for named in group.methods:
@@ -130,7 +160,10 @@ class _Resolver:
                 model = self._model(method, group, where)
                 for seed in seeds:
                     key = RunKey(group.dataset, method, each, seed)
-                    yield key, {**key._asdict(), "params": params, "model": model, "protocol": protocol}
+                    yield (
+                        key,
+                        {**key._asdict(), "family": family, "params": params, "model": model, "protocol": protocol},
+                    )
 
     def _variants(self, method: str, variant: str, group: Group, where: str) -> list[str]:
         known = ["base", *self.study.variants.get(method, {})]

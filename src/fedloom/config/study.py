@@ -25,7 +25,7 @@ class Study(Strict):
 
     title: str
     paper: str
-    family: Literal["forecast"] = Field(description="which metrics the runs of the study have")
+    family: Literal["forecast", "trajectory"] = Field(description="which metrics the runs of the study have")
     model: str | None = Field(None, description="client model of the methods that take one")
     variants: dict[str, dict[str, dict[str, Any]]] = Field(
         {}, description="method -> variant -> parameters that differ from the method's base"

@@ -18,7 +18,7 @@ from fedloom.federation.exchange import Exchange, Ledger
 from fedloom.federation.method import Method, Moment, Outcome, Phase, Step
 from fedloom.federation.randomness import derive, normal, orders, uniform
 from fedloom.federation.stack import Bound, StackedBound, Tensors, matching
-from fedloom.federation.tasks.base import Task
+from fedloom.federation.task import Task
 
 
 @dataclass

@@ -16,7 +16,7 @@ from fedloom.federation.method import Clients, Method, Moment, Phase, Uploads
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import draw_clients, name_key
 from fedloom.federation.stack import Bound, StackedBound, Tensors, build, matching, stack_clients, tensors_of
-from fedloom.federation.tasks.base import Task, Validation
+from fedloom.federation.task import Task, Validation
 
 EVALUATION_CHUNK = 2**16  # client-windows a prediction call takes at most
 

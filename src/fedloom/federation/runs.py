@@ -23,7 +23,8 @@ from fedloom.federation.protocol import Protocol
 from fedloom.federation.rounds import Federation, State
 from fedloom.federation.stack import Tensors
 from fedloom.federation.store import Saver, Store, below, compact, log_frame, read_tensors, spread, write_tensors
-from fedloom.federation.tasks.forecast import ForecastTask, read_task
+from fedloom.federation.task import Task
+from fedloom.federation.tasks import registry as tasks
 
 Maker = Callable[[dict[str, Any]], Method]  # a spec -> its method, with its client model
 
@@ -40,7 +41,7 @@ class Run:
     verdict: str
     reason: str | None
     method: Method
-    task: ForecastTask
+    task: Any
     skeleton: nn.Module
     tensors: Tensors
 
@@ -59,10 +60,10 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _identity(spec: dict[str, Any], digest: str, data: list[Path]) -> str:
+def _identity(spec: dict[str, Any], digest: str, folders: list[Path]) -> str:
     """Hash of spec, code and the content of the data."""
     mixed = hashlib.sha256(json.dumps([spec, digest], sort_keys=True).encode())
-    for path in sorted(p for folder in data for p in folder.glob("*.*") if not p.name.startswith(".")):
+    for path in sorted(p for folder in folders for p in folder.glob("*.*") if not p.name.startswith(".")):
         mixed.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
     return mixed.hexdigest()
 
@@ -71,7 +72,7 @@ def train_run(
     spec: dict[str, Any],
     digest: str,
     make: Maker,
-    panel: Path,
+    data: Path,
     partition: Path,
     out: Path,
     state_folder: Path,
@@ -85,10 +86,10 @@ def train_run(
     (exit status 75) after a signal.
     """
     protocol = Protocol(**spec["protocol"])
-    task = read_task(panel, partition, protocol, device)
+    task: Task = tasks.get(spec["family"]).read(data, partition, protocol, device)
     if not int(task.sizes("train").sum()):
-        raise InputError(f"{partition}: train windows: expected at least one, found none")
-    store = Store(state_folder, _identity(spec, digest, [panel, partition]))
+        raise InputError(f"{partition}: training samples: expected at least one, found none")
+    store = Store(state_folder, _identity(spec, digest, [data, partition]))
     with store.locked():
         saver = Saver(store, save_every_seconds)
         federation = Federation(make(spec), task, protocol, spec["seed"])
@@ -120,9 +121,7 @@ def train_run(
         store.clear()
 
 
-def _write(
-    federation: Federation, task: ForecastTask, state: State, spec: dict[str, Any], digest: str, out: Path
-) -> None:
+def _write(federation: Federation, task: Task, state: State, spec: dict[str, Any], digest: str, out: Path) -> None:
     weights: Tensors = {}
     if state.diverged is None:
         weights = compact(state.best.weights, "selected") | compact(federation.weights(state), "last")
@@ -139,18 +138,25 @@ def _write(
         "selected_round": state.best.round,
         "clients": task.ids,
         "parameters": federation.parameters,
-        "history": task.history,
-        "horizon": task.horizon,
-        "train_windows": task.sizes("train").tolist(),
+        "train_samples": task.sizes("train").tolist(),
     }
     write_text(out / "run.json", json.dumps(described, indent=2, sort_keys=True) + "\n")
 
 
-def read_run(folder: Path, panel: Path, partition: Path, make: Maker, device: torch.device) -> Run:
+def read_spec(folder: Path) -> dict[str, Any]:
+    """The spec of the run in ``folder``. Raises InputError where there is no run."""
+    path = folder / "run.json"
+    if not path.is_file():
+        raise InputError(f"{path}: expected a run, found no such file")
+    spec: dict[str, Any] = json.loads(path.read_text())["spec"]
+    return spec
+
+
+def read_run(folder: Path, data: Path, partition: Path, make: Maker, device: torch.device) -> Run:
     """Read a run's folder and put its task on ``device``."""
     described = json.loads((folder / "run.json").read_text())
     spec = described["spec"]
-    task = read_task(panel, partition, Protocol(**spec["protocol"]), device)
+    task = tasks.get(spec["family"]).read(data, partition, Protocol(**spec["protocol"]), device)
     if task.ids != described["clients"]:
         raise InputError(f"{folder / 'run.json'}: clients: expected those of {partition}, found others")
     method = make(spec)

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from fedloom.config.dataset import FAMILIES
+from fedloom.config.dataset import SECTIONS
 from fedloom.config.schemas import MODELS, schema
 
 FOLDERS = {"datasets": "dataset", "scales": "scale", "studies": "study"}
@@ -28,5 +28,5 @@ def test_committed_config_agrees_with_the_schemas(repository: Path) -> None:
     for file, name in files.items():
         content = yaml.safe_load(file.read_text())
         if name == "dataset":
-            content[next(family for family in FAMILIES if family in content)] |= {"dataset": file.stem}
+            content[next(family for family in SECTIONS if family in content)] |= {"dataset": file.stem}
         jsonschema.validate(content, json.loads(schema(name)))

@@ -16,9 +16,10 @@ from safetensors.numpy import load_file
 from fedloom.data.panel import read_panel, write_panel
 from fedloom.data.regimes import Regimes, generate
 from fedloom.evaluation.blocks import BlockSums, block_length
+from fedloom.evaluation.families.forecast import evaluate, judge
+from fedloom.evaluation.folders import Folders
 from fedloom.evaluation.forecasting import MASKED
 from fedloom.evaluation.regimes import SIGNAL
-from fedloom.evaluation.run import evaluate, judge
 from fedloom.evaluation.schema import read_metrics
 from fedloom.evaluation.truth import read_truth
 from fedloom.federation.inference import forecasts
@@ -44,7 +45,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def trained(data: Path, folder: Path, method: str, params: dict[str, Any], rounds: int = 1) -> Path:
     """Train a method for a round and return its folder."""
-    spec = {"dataset": "regimes", "method": method, "variant": "base", "seed": 0, "params": params, "model": None}
+    spec = {"dataset": "regimes", "family": "forecast", "method": method, "variant": "base", "seed": 0}
+    spec |= {"params": params, "model": None}
     spec["protocol"] = {"rounds": rounds, "batch": 64}
     train_run(spec, "0", make, data / "panel", data / "partition", folder / "run", folder / "state", CPU)
     return folder / "run"
@@ -52,7 +54,7 @@ def trained(data: Path, folder: Path, method: str, params: dict[str, Any], round
 
 def judged(data: Path, run: Path) -> pd.DataFrame:
     """Evaluate a run and return its metrics by unit, selection, metric, horizon and condition."""
-    evaluate(run, data / "panel", data / "partition", run, make, CPU)
+    evaluate(Folders(run, data / "panel", data / "partition"), run, make, CPU)
     keys = ["unit", "selection", "metric", "horizon", "condition"]
     return read_metrics(run / "metrics.parquet").set_index(keys)
 

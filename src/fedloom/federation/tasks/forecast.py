@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import client_keys
 from fedloom.federation.scores import ErrorSums
-from fedloom.federation.tasks.base import Predict, Validation
+from fedloom.federation.task import Predict, Validation
 
 DAYS_PER_WEEK = 7
 
@@ -48,6 +48,8 @@ class ForecastTask:
     gives each part's window starts as [C, n] padded with -1, ``counts`` how many each client has.
     """
 
+    name: ClassVar[str] = "forecast"
+
     ids: list[str]
     keys: Tensor
     edges: Tensor
@@ -64,6 +66,14 @@ class ForecastTask:
     clock: Tensor
     starts: dict[str, Tensor]
     counts: dict[str, Tensor]
+
+    @classmethod
+    def read(cls, data: Path, partition: Path, protocol: Protocol, device: torch.device) -> ForecastTask:
+        """The task of the panel and partition artifacts (folders), on ``device``."""
+        described = json.loads((partition / "partition.json").read_text())
+        clients = pd.read_parquet(partition / "clients.parquet")
+        windows = pd.read_parquet(partition / "windows.parquet")
+        return forecast_task(read_panel(data), described, clients, windows, protocol, device)
 
     @property
     def device(self) -> torch.device:
@@ -221,11 +231,3 @@ def forecast_task(
         starts=starts,
         counts=counts,
     )
-
-
-def read_task(panel: Path, partition: Path, protocol: Protocol, device: torch.device) -> ForecastTask:
-    """Read the panel and partition artifacts (folders) and put them on ``device``."""
-    described = json.loads((partition / "partition.json").read_text())
-    clients = pd.read_parquet(partition / "clients.parquet")
-    windows = pd.read_parquet(partition / "windows.parquet")
-    return forecast_task(read_panel(panel), described, clients, windows, protocol, device)

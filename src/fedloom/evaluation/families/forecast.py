@@ -15,6 +15,7 @@ from safetensors.numpy import save_file
 from fedloom.artifacts import atomic
 from fedloom.data.panel import read_panel
 from fedloom.evaluation.blocks import BlockSums
+from fedloom.evaluation.folders import Folders
 from fedloom.evaluation.forecasting import MASKED, UNMASKED, Batch, Scores, metric_rows, null_rows
 from fedloom.evaluation.schema import IDENTITY, METRICS, write_metrics
 from fedloom.evaluation.truth import BestPossible, Truth, read_truth
@@ -87,14 +88,14 @@ def judge(
     return judged
 
 
-def evaluate(run_dir: Path, panel_dir: Path, partition_dir: Path, out: Path, make: Maker, device: torch.device) -> None:
-    """Write ``metrics.parquet`` and ``diagnostics.safetensors`` of the run in ``run_dir`` to ``out``.
+def evaluate(folders: Folders, out: Path, make: Maker, device: torch.device) -> None:
+    """Write ``metrics.parquet`` and ``diagnostics.safetensors`` of the run in ``folders`` to ``out``.
 
     A diverged run gets the same rows of errors, each null with its reason, and no diagnostics. Raises InputError for a
     missing or broken artifact.
     """
-    run = read_run(run_dir, panel_dir, partition_dir, make, device)
-    panel = read_panel(panel_dir)
+    run = read_run(folders.run, folders.data, folders.partition, make, device)
+    panel = read_panel(folders.data)
     diagnostics: dict[str, NDArray[Any]] = {}
     tables = []
     for selection in SELECTIONS:

@@ -1,0 +1,1 @@
+"""How the runs of each family of tasks are judged: one module a family."""

@@ -1,0 +1,8 @@
+"""All families of tasks by name: the modules of this package."""
+
+from __future__ import annotations
+
+from fedloom.federation.registry import Registry
+
+_REGISTRY = Registry("family", "fedloom.federation.tasks")
+names, get, module = _REGISTRY.names, _REGISTRY.get, _REGISTRY.module
