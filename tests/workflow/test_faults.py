@@ -33,14 +33,14 @@ def wait_until_training(state: Path) -> None:
     """Return when a training has begun: it holds the lock of its state."""
     for _ in range(600):
         if (state / "lock").is_file() and (state / "lock").read_text():
-            time.sleep(0.5)
+            time.sleep(0.3)
             return
         time.sleep(0.1)
     raise TimeoutError(f"{state}: no training began")
 
 
 def test_a_killed_training_goes_on_and_ends_like_one_never_killed(fresh, tmp_path: Path) -> None:
-    fresh.edit("config/scales/tiny.yaml", "rounds: 2", "rounds: 400")
+    fresh.edit("config/scales/tiny.yaml", "rounds: 2", "rounds: 300")
     unbroken = fresh.copy(tmp_path / "unbroken")
     unbroken.run(ONE_RUN)
     state = fresh.root / "results" / "state" / "tiny" / "tiny" / "atlas" / "base" / "seed0"
@@ -55,7 +55,7 @@ def test_a_killed_training_goes_on_and_ends_like_one_never_killed(fresh, tmp_pat
         (state / "lock").write_text("")
         fresh.run("--unlock")
     fresh.run(ONE_RUN)
-    assert pd.read_parquet(fresh.folder("atlas") / "timing.parquet")["rounds"].item() < 400
+    assert pd.read_parquet(fresh.folder("atlas") / "timing.parquet")["rounds"].item() < 300
     assert same_run(fresh.folder("atlas"), unbroken.folder("atlas"))
 
 
