@@ -78,7 +78,8 @@ def estimates(shown: Shown) -> Table:
                 rows.append((f"{shown.label(dataset)}: {run_label(*name)}", f"{label}, {propensity} propensity", cells))
     notes = (
         "Mean outcome a step with 95 % bootstrap intervals over owners, stratified by client; null ones say why. "
-        "DM is the model's belief and needs no support. The csv also holds the other methods and lengths of window. "
+        "DM is the model's belief and needs no support; bounded weights pull IPS towards 0 "
+        "and DR towards DM. The csv also holds the other methods and lengths of window. "
         f"{shown.facts}"
     )
     return Table(header, rows, shown.caption, notes, frame[frame["metric"].isin(["value", "value_error"])])
