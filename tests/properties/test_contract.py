@@ -1,4 +1,4 @@
-"""Every registered method, and every variant of Atlas, has the properties that ``check_method`` states."""
+"""All registered methods, and their variants, have the properties that ``check_method`` states."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from functools import lru_cache
 
 import pytest
 
-from fedloom.check import CHECKS, Subject
+from fedloom.check.method import CHECKS, Subject
 from fedloom.federation.method import Method
 from fedloom.methods import registry
-from fedloom.models import registry as models
+from fedloom.models.forecaster import Forecaster
+from fedloom.models.latent_world import LatentWorldModel
 
-ATLAS_VARIANTS = {
+VARIANTS = {
     "atlas/A.1": {"codebook": "local"},
     "atlas/A.1s": {"codebook": "local_shared_start"},
     "atlas/A.2": {"share": "encoder"},
@@ -21,6 +22,10 @@ ATLAS_VARIANTS = {
     "atlas/A.6": {"upload": "dominant"},
     "atlas/FR": {"codebook": "frozen"},
     "atlas/residual": {"residual": True},
+    "fed_causaldiff/full": {"sharing": "full"},
+    "fed_causaldiff/literal": {"align": "literal"},
+    "fedavg/latent_world": {},
+    "local/latent_world": {},
 }
 
 
@@ -28,9 +33,12 @@ def small(name: str) -> Method:
     """A method of the registry, small enough to check: ``method`` or ``method/variant``."""
     kind = registry.get(name.partition("/")[0])
     sizes = {"encoder": "compact", "width": 8, "depth": 1, "prototypes": 4} if kind.name == "atlas" else {}
-    forecaster = models.get("forecaster")
-    model = forecaster(forecaster.Params(encoder="compact", width=8, depth=1)) if kind.takes_model else None
-    return kind(kind.Params(**sizes, **ATLAS_VARIANTS.get(name, {})), model)
+    params = kind.Params(**sizes, **VARIANTS.get(name, {}))
+    if not kind.takes_model:
+        return kind(params)
+    if name.endswith("/latent_world"):
+        return kind(params, LatentWorldModel(LatentWorldModel.Params(levels=10)))
+    return kind(params, Forecaster(Forecaster.Params(encoder="compact", width=8, depth=1)))
 
 
 @lru_cache(maxsize=1)
@@ -39,7 +47,7 @@ def subject(name: str) -> Subject:
 
 
 @pytest.mark.parametrize(
-    ("name", "check"), [(name, check) for name in [*registry.names(), *ATLAS_VARIANTS] for check in CHECKS]
+    ("name", "check"), [(name, check) for name in [*registry.names(), *VARIANTS] for check in CHECKS]
 )
 def test_method_has_property(name: str, check: str) -> None:
     CHECKS[check](subject(name))

@@ -134,6 +134,7 @@ class ClientModel:
     """A module that several methods train: how it is built and trained, and which part is its head."""
 
     name: ClassVar[str]
+    family: ClassVar[str]
     head: ClassVar[tuple[str, ...]]
 
     @dataclass(frozen=True)
@@ -173,6 +174,7 @@ class Method:
 
     name: ClassVar[str]
     cite: ClassVar[str]
+    family: ClassVar[str | None] = None  # of tasks, e.g. forecast; None: that of the client model
     takes_model: ClassVar[bool] = False  # trains the client model that the study names
     trains: ClassVar[bool] = True  # False for reference rows without a gradient step
     couples: ClassVar[bool] = False  # clients meet inside the forward pass
@@ -187,6 +189,10 @@ class Method:
         for wanted in ("name", "cite"):
             if not isinstance(getattr(cls, wanted, None), str):
                 raise TypeError(f"method {cls.__name__} declares no `{wanted}`")
+        if cls.family is None and not cls.takes_model:
+            raise TypeError(
+                f"method {cls.__name__} declares no `family` of tasks and takes no client model that has one"
+            )
 
     def __init__(self, params: Any = None, model: ClientModel | None = None) -> None:
         self.params: Any = self.Params() if params is None else params
@@ -230,6 +236,11 @@ class Method:
     def diagnose(self, model: Bound, batch: Any) -> Tensors:
         """Per-sample quantities for figures and audits, each [B, ...] (e.g. the prototype a window is assigned to)."""
         return {}
+
+    @property
+    def answers(self) -> Any:
+        """What answers do(T) with trained weights, for methods that learn trajectories; by default the client model."""
+        return self.model
 
     def edges(self, task: Any) -> Tensor:
         """Declared edges [2, E] of a coupled method; by default the task's graph."""

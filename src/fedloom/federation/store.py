@@ -151,15 +151,15 @@ class Store:
         moments: dict[str, dict[str, Tensor]] = {}
         for name, tensor in below(tensors, "moments").items():
             step, _, key = name.partition("/")
-            moments.setdefault(step, {})[key] = tensor if key.endswith("/count") else tensor.to(device)
+            moments.setdefault(step, {})[key] = tensor.to("cpu" if key.endswith("/count") else device)
         best_round, best_score = json.loads(metadata["best"])
         log = pd.read_parquet(io.BytesIO(tensors["log"].numpy().tobytes()))
         return State(
             round=int(metadata["round"]),
-            params=below(moved, "params"),
-            buffers=below(moved, "buffers"),
+            params=_as_before(below(moved, "params"), fresh.params),
+            buffers=_as_before(below(moved, "buffers"), fresh.buffers),
             moments=moments,
-            server=below(moved, "server"),
+            server=_as_before(below(moved, "server"), fresh.server),
             best=Best(best_round, best_score, spread(below(moved, "best"), clients)),
             log=[(int(r), str(c), str(q), float(v)) for r, c, q, v in log.itertuples(index=False)],
         )
@@ -168,6 +168,11 @@ class Store:
         """Remove the state once the run's outputs are in place."""
         for path in (self.path, self.previous):
             path.unlink(missing_ok=True)
+
+
+def _as_before(tensors: dict[str, Tensor], fresh: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors in the order of ``fresh``: sums over all of a model's tensors are rounded in that order."""
+    return {name: tensors[name] for name in fresh if name in tensors} | tensors
 
 
 def spread(weights: dict[str, Tensor], clients: int) -> dict[str, Tensor]:

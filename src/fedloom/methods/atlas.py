@@ -53,6 +53,7 @@ class Atlas(Method):
 
     name = "atlas"
     cite = "Every Client Is an Environment, Sec. 4, Alg. 1"
+    family = "forecast"
     only_averages = False
 
     @dataclass(frozen=True)

@@ -24,6 +24,7 @@ class Persistence(Method):
 
     name = "persistence"
     cite = "last observed value (reference row, not a published method)"
+    family = "forecast"
     trains = False
 
     def client(self, task: ForecastTask) -> nn.Module:

@@ -49,6 +49,7 @@ class WeeklyProfile(Method):
 
     name = "weekly_profile"
     cite = "mean of the training readings by slot of the week (reference row, not a published method)"
+    family = "forecast"
     trains = False
 
     def client(self, task: ForecastTask) -> nn.Module:

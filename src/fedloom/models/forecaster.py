@@ -87,6 +87,7 @@ class Forecaster(ClientModel):
     """The forecaster as a client model; its head is the decoder."""
 
     name = "forecaster"
+    family = "forecast"
     head = ("decoder",)
 
     @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fedloom.check import CHECKS, HISTORY, HORIZON, Subject, check_method
+from fedloom.check.method import CHECKS, Subject, check_method
+from fedloom.check.problems import HISTORY, HORIZON
 from fedloom.federation.method import Clients, Method, Moment, Outcome, Phase, Step, Uploads
 from fedloom.federation.optim import Adam
 from fedloom.federation.stack import Bound
@@ -27,7 +28,7 @@ class LinearForecaster(nn.Linear):
 class Sound(Method):
     """Federated averaging of a linear forecaster."""
 
-    name, cite, shared = "sound", "a method without fault", ("weight", "bias")
+    name, cite, family, shared = "sound", "a method without fault", "forecast", ("weight", "bias")
 
     def client(self, task: ForecastTask) -> nn.Module:
         return LinearForecaster()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedloom.check import PROTOCOL, problem
+from fedloom.check.problems import PROTOCOL, problem
 from fedloom.federation.method import Method
 from fedloom.federation.randomness import bits, client_keys
 from fedloom.federation.rounds import Federation

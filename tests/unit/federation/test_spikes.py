@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from fedloom.check import HISTORY, HORIZON, PROTOCOL, check_method, problem
+from fedloom.check.method import check_method
+from fedloom.check.problems import HISTORY, HORIZON, PROTOCOL, problem
 from fedloom.federation.method import Method, Moment, Outcome, Phase, Step, Uploads
 from fedloom.federation.optim import SGD, Adam
 from fedloom.federation.rounds import Federation
@@ -36,7 +37,7 @@ class Split(nn.Module):
 class Coupled(Method):
     """Each client forecasts from its own code and those that its neighbours send."""
 
-    name, cite, couples = "coupled", "a spike of split learning", True
+    name, cite, family, couples = "coupled", "a spike of split learning", "forecast", True
 
     def client(self, task: ForecastTask) -> nn.Module:
         return Split()
@@ -66,7 +67,7 @@ class Adversaries(nn.Module):
 class TwoOptimisers(Method):
     """A generator and a critic, each with its own loss, parameters and optimiser; the critic steps twice."""
 
-    name, cite = "two_optimisers", "a spike of adversarial training"
+    name, cite, family = "two_optimisers", "a spike of adversarial training", "forecast"
     shared = ("generator",)
 
     @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class TwoOptimisers(Method):
 class ServerTrained(Method):
     """Clients upload a head; the server trains a correction of its own on what it received and sends both down."""
 
-    name, cite, only_averages = "server_trained", "a spike of server-side training", False
+    name, cite, family, only_averages = "server_trained", "a spike of server-side training", "forecast", False
     shared = ("weight", "bias")
 
     def client(self, task: ForecastTask) -> nn.Module:

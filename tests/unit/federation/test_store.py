@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 
-from fedloom.check import PROTOCOL, problem
+from fedloom.check.problems import PROTOCOL, problem
 from fedloom.errors import InputError
 from fedloom.federation.rounds import Federation, State
 from fedloom.federation.store import Saver, Store, log_frame

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fedloom.check import PROTOCOL, problem
+from fedloom.check.problems import PROTOCOL, problem
 from fedloom.federation.method import Moment, Uploads
 from fedloom.federation.rounds import Federation, State
 from fedloom.federation.stack import Bound

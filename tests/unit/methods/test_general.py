@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedloom.check import PROTOCOL, problem
+from fedloom.check.problems import PROTOCOL, problem
 from fedloom.federation.method import ClientModel, Method, Moment, Outcome, Step
 from fedloom.federation.optim import SGD
 from fedloom.federation.rounds import Federation, State
@@ -28,7 +28,7 @@ MODEL = Forecaster(Forecaster.Params(encoder="compact", width=8, depth=1))
 class OneWeight(ClientModel):
     """A model of one weight w and loss (w - mean of the batch's last readings)^2: its steps can be done by hand."""
 
-    name, head = "one_weight", ()
+    name, family, head = "one_weight", "forecast", ()
 
     @dataclass(frozen=True)
     class Params:

@@ -1,85 +1,36 @@
-"""``check_method``: the properties that every method must have, run on one small forecasting problem in float64.
+"""``check_method``: the properties that every method must have, run on a small problem of its family in float64.
 
-A method's author calls it in a test; each failure says in words what does not hold. Client sizes are unequal, readings
-are missing, and one client has no training window at all.
+A method's author calls it in a test; each failure says in words what does not hold.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
-from fedloom.data.panel import Panel
+from fedloom.check.problems import CLIENTS, NAMES, PROTOCOL, Problem, problem_for
 from fedloom.federation.exchange import WIRE_BYTES, Ledger
 from fedloom.federation.local import Local, Work, train_clients
 from fedloom.federation.method import Clients, Method
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.rounds import Federation, State
 from fedloom.federation.store import Store
-from fedloom.federation.tasks.forecast import ForecastTask, forecast_task
 
-NAMES = "abcde"
-CLIENTS, STEPS, HISTORY, HORIZON = len(NAMES), 160, 12, 4
-TRAIN_END, VALIDATION_END = 100, 130
-PROTOCOL = Protocol(rounds=3, batch=16, train_stride=2, validation_stride=2, precision="float64")
 CLOSE = 1e-9
 
-
-@dataclass(frozen=True)
-class Problem:
-    """A small forecasting problem: raw readings [C, S], window starts of each client and part, a ring of edges."""
-
-    values: np.ndarray
-    train_from: tuple[int, ...]
-    ids: tuple[str, ...]
-
-    def task(self, protocol: Protocol = PROTOCOL, device: str = "cpu") -> ForecastTask:
-        """The problem as a task on ``device``."""
-        stamps = pd.date_range("2024-01-01", periods=self.values.shape[1], freq="h", name="timestamp")
-        values = pd.DataFrame(self.values.T, index=stamps, columns=list(self.ids))
-        edges = pd.DataFrame({"src": list(NAMES), "dst": [*NAMES[1:], NAMES[0]], "weight": 1.0})
-        nodes = pd.DataFrame({"lat": np.nan, "lon": np.nan}, index=pd.Index(self.ids, name="id"))
-        panel = Panel(values=values, nodes=nodes, edges=edges)
-        seen = values.iloc[:TRAIN_END]
-        clients = pd.DataFrame({"mean": seen.mean(), "std": seen.std(ddof=0)}, index=pd.Index(self.ids, name="client"))
-        span = HISTORY + HORIZON
-        ranges = {"validation": (TRAIN_END, VALIDATION_END), "test": (VALIDATION_END, self.values.shape[1])}
-        rows = []
-        for client, first in enumerate(self.train_from):
-            own = {"train": (first, TRAIN_END)} | ranges
-            rows += [(client, part, s) for part, (a, b) in own.items() for s in range(a, b - span + 1)]
-        windows = pd.DataFrame(rows, columns=["client", "part", "start"])
-        partition = {
-            "dataset": "check", "history": HISTORY, "horizon": HORIZON, "interval_minutes": 60,
-            "fill": "mean", "missing_literal": None,
-        }  # fmt: skip
-        return forecast_task(panel, partition, clients, windows, protocol, torch.device(device))
-
-    def pick(self, order: list[int]) -> Problem:
-        """The same problem with these clients, in this order."""
-        return Problem(self.values[order], tuple(self.train_from[i] for i in order), tuple(self.ids[i] for i in order))
-
-
-def problem(equal: bool = False) -> Problem:
-    """Noisy daily waves with a tenth of the readings missing; equal windows for all where ``equal``."""
-    rng = np.random.default_rng(7)
-    hours = np.arange(STEPS)
-    phase, level = rng.uniform(0, 6, (CLIENTS, 1)), rng.uniform(20, 60, (CLIENTS, 1))
-    values = level + 8 * np.sin(2 * np.pi * hours / 24 + phase) + rng.normal(0, 1, (CLIENTS, STEPS))
-    values[rng.uniform(size=values.shape) < 0.1] = np.nan
-    train_from = (0,) * CLIENTS if equal else (0, 30, 12, 0, TRAIN_END)
-    return Problem(values, train_from, tuple(NAMES))
-
-
 Factory = Callable[[], Method]
+
+
+def family_of(method: Method) -> str:
+    """The family of tasks that a method learns; that of its client model where it learns any."""
+    return method.family or method.model.family
 
 
 class Subject:
@@ -88,7 +39,7 @@ class Subject:
     def __init__(self, make: Factory) -> None:
         self.make = make
         self.method = make()
-        self.given = problem(equal=self.method.couples)
+        self.given = problem_for(family_of(self.method), self.method.couples)
 
     @cached_property
     def plain(self) -> tuple[Federation, State]:
@@ -186,9 +137,7 @@ def seed_decides(subject: Subject) -> None:
 
 def test_part_is_never_read(subject: Subject) -> None:
     """Other values in the test part change no weight and no selected round."""
-    values = subject.given.values.copy()
-    values[:, VALIDATION_END:] = 1e6
-    other = _run(subject.make, replace(subject.given, values=values))
+    other = _run(subject.make, subject.given.spoiled_test())
     gap = _gap(subject.trained, _everything(*other))
     assert gap == 0, f"test values move weights by {gap:.2e}"
     assert subject.plain[1].best.round == other[1].best.round, "test values move the selected round"
@@ -220,16 +169,17 @@ def one_client_needs_no_server(subject: Subject) -> None:
     method = subject.method
     if not method.only_averages or method.couples:
         return
-    federation, state = _run(subject.make, problem().pick([0]))
+    federation, state = _run(subject.make, subject.given.pick([0]))
     alone = federation.start()
     clients = Clients(torch.arange(1), torch.ones(1), alone.params, alone.buffers, {})
     everyone = Local(torch.arange(1), alone.params, alone.buffers, alone.moments)
     for round_ in range(federation.rounds):
-        for phase in method.phases(round_, federation.rounds):
+        for planned in method.phases(round_, federation.rounds):
+            phase = replace(planned, progress=round_ / federation.rounds)
             received = method.download(alone.server, clients) if phase.download else {}
             if round_ == 0:
                 for name, value in received.items():
-                    alone.params[name].copy_(value)
+                    (alone.params | alone.buffers)[name].copy_(value)
             federation._ensure_moments(alone, phase)
             for moments in alone.moments.values():
                 for key in moments:
@@ -247,9 +197,7 @@ def readings_stay_at_home(subject: Subject) -> None:
     if subject.method.couples:
         return
     once = replace(PROTOCOL, rounds=1)
-    values = subject.given.values.copy()
-    values[1] *= 3
-    one, other = (_run(subject.make, g, once)[1] for g in (subject.given, replace(subject.given, values=values)))
+    one, other = (_run(subject.make, g, once)[1] for g in (subject.given, subject.given.disturbed(1)))
     for client in (0, 2, 3, 4):
         gap = _gap({n: t[client] for n, t in one.params.items()}, {n: t[client] for n, t in other.params.items()})
         assert gap == 0, f"client b's readings move client {NAMES[client]} by {gap:.2e} before anything was aggregated"
@@ -260,18 +208,13 @@ def influence_runs_along_edges(subject: Subject) -> None:
     method = subject.method
     if not method.couples:
         return
-    given = subject.given
     once = replace(PROTOCOL, rounds=1, batch=1000)
-    values = given.values.copy()
-    values[1] += 3.0 * np.sin(np.arange(STEPS))
-    one, other = _run(subject.make, given, once), _run(subject.make, replace(given, values=values), once)
+    one, other = _run(subject.make, subject.given, once), _run(subject.make, subject.given.disturbed(1), once)
     edges = method.edges(one[0].task)
     reached = {1} | {int(d) for s, d in edges.T.tolist() if s == 1} | {int(s) for s, d in edges.T.tolist() if d == 1}
     for client in set(range(CLIENTS)) - reached:
         gap = _gap({n: t[client] for n, t in one[1].params.items()}, {n: t[client] for n, t in other[1].params.items()})
-        assert gap == 0, (
-            f"client b moves client {given.ids[client]} by {gap:.2e} in one step, though no edge joins them"
-        )
+        assert gap == 0, f"client b moves client {NAMES[client]} by {gap:.2e} in one step, though no edge joins them"
 
 
 CHECKS: dict[str, Callable[[Subject], None]] = {

@@ -1,0 +1,1 @@
+"""``check_method``: what every method must hold, on small problems of its family."""

@@ -1,0 +1,209 @@
+"""Trajectories: every client holds sequences of decisions and learns what their outcomes would be under others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from fedloom.data.trajectories import Padded, TrajectorySet, pad, read_trajectories
+from fedloom.errors import InputError
+from fedloom.federation.protocol import Protocol
+from fedloom.federation.randomness import client_keys, derive
+from fedloom.federation.task import Predict, Validation
+
+COMMON_ACTIONS = 15  # actions that losses may group by; the rest are one group
+
+
+class Trajectories(NamedTuple):
+    """A minibatch of one client's sequences (with a leading client axis outside the loss).
+
+    ``x`` [B, Fx] scaled static features · ``x_code`` [B, Kx] static categories · ``a`` [B, L, Fa] scaled context ·
+    ``t`` [B, L] actions, the padding id beyond a sequence's end · ``y`` [B, L] outcomes in [0, 1] · ``mask`` [B, L] 1
+    for steps that exist · ``valid`` [B] 0 for padding sequences.
+    """
+
+    x: Tensor
+    x_code: Tensor
+    a: Tensor
+    t: Tensor
+    y: Tensor
+    mask: Tensor
+    valid: Tensor
+
+
+@dataclass(frozen=True)
+class TrajectoryTask:
+    """Sequences and their partition on one device, padded to one length.
+
+    ``rows`` gives each part's sequences as [C, n] positions in the arrays, padded with -1; ``counts`` how many each
+    client has. ``actions`` is the number of actions, also the padding id; ``common`` the actions most frequent in
+    training, most frequent first; ``anchors`` the pair (off, on); ``binary`` [Fa] which context columns are 0/1;
+    ``units`` [n] keys of the sequences, for noise that belongs to a sequence.
+    """
+
+    name: ClassVar[str] = "trajectory"
+
+    ids: list[str]
+    keys: Tensor
+    edges: Tensor
+    actions: int
+    longest: int
+    anchors: tuple[int, int]
+    common: Tensor
+    binary: Tensor
+    x_categories: tuple[int, ...]
+    units: Tensor
+    arrays: Trajectories
+    rows: dict[str, Tensor]
+    counts: dict[str, Tensor]
+
+    @classmethod
+    def read(cls, data: Path, partition: Path, protocol: Protocol, device: torch.device) -> TrajectoryTask:
+        """The task of the trajectories and partition artifacts (folders), on ``device``."""
+        described = json.loads((partition / "partition.json").read_text())
+        clients = pd.read_parquet(partition / "clients.parquet")
+        assignment = pd.read_parquet(partition / "assignment.parquet")
+        return trajectory_task(read_trajectories(data), described, clients, assignment, protocol, device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the data lie."""
+        return self.arrays.a.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Floating-point type of the data."""
+        return self.arrays.a.dtype
+
+    def sizes(self, part: str) -> Tensor:
+        """Sequences of each client in ``part``, [C] (int64, CPU)."""
+        return self.counts[part]
+
+    def positions(self, part: str, rows: Tensor, samples_CB: Tensor) -> tuple[Tensor, Tensor]:
+        """Positions [c, B] of a part's sequences in the arrays, and whether each exists."""
+        exists = samples_CB < self.counts[part].to(self.device)[rows][:, None]
+        return self.rows[part][rows[:, None], samples_CB.where(exists, 0)].clamp(min=0), exists
+
+    def batch(self, part: str, rows: Tensor, samples_CB: Tensor) -> Trajectories:
+        """Sequences ``samples_CB`` [c, B] of clients ``rows`` [c]; numbers beyond a client's size are padding."""
+        at, exists = self.positions(part, rows, samples_CB)
+        valid = exists.to(self.dtype)
+        taken = Trajectories(*(array[at] for array in self.arrays))
+        return taken._replace(mask=taken.mask * valid[:, :, None], valid=valid)
+
+    def chunks(self, part: str, chunk: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """All sequences of a part in order: (clients [c], numbers [c, B]), beyond a short client's size too."""
+        rows = torch.arange(len(self.ids), device=self.device)
+        longest = int(self.counts[part].max())
+        width = max(1, chunk // (len(rows) * self.longest))
+        for begin in range(0, longest, width):
+            numbers = torch.arange(begin, min(begin + width, longest), device=self.device)
+            yield rows, numbers.expand(len(rows), -1)
+
+    def validate(self, predict: Predict, chunk: int) -> Validation:
+        """Cross-entropy of the logged outcomes under the predicted logits [c, B, L], in nats a step."""
+        nats = torch.zeros(len(self.ids), dtype=torch.float64, device=self.device)
+        steps = torch.zeros_like(nats)
+        for rows, numbers in self.chunks("validation", chunk):
+            batch = self.batch("validation", rows, numbers)
+            loss = binary_cross_entropy_with_logits(predict(batch, rows), batch.y, reduction="none") * batch.mask
+            nats += loss.to(torch.float64).sum((1, 2))
+            steps += batch.mask.to(torch.float64).sum((1, 2))
+        return Validation(float(nats.sum() / steps.sum()), {"validation_nats": nats / steps})
+
+
+def _scaled(values: NDArray[Any], mean: list[float], sd: list[float]) -> NDArray[np.float64]:
+    """Columns standardised; an unknown entry becomes the column's mean, 0."""
+    return np.nan_to_num((values.astype(np.float64) - np.asarray(mean)) / np.asarray(sd), nan=0.0)
+
+
+def _members(assignment: pd.DataFrame, part: str, clients: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of a part's sequences as [C, n] padded with -1, and counts [C]."""
+    chosen = assignment[assignment["part"] == part]
+    own = [chosen.index[chosen["client"] == client].to_numpy() for client in range(clients)]
+    counts = np.array([len(rows) for rows in own], dtype=np.int64)
+    members = np.full((clients, max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
+    for row, values in zip(members, own, strict=True):
+        row[: len(values)] = values
+    return members, counts
+
+
+def _by_support(padded: Padded, train: NDArray[np.int64], actions: int) -> NDArray[np.int64]:
+    """Actions by how often the training sequences take them, most frequent first, ties by id."""
+    taken = padded.t[train]
+    support = np.bincount(taken[padded.mask[train]], minlength=actions)[:actions]
+    return np.argsort(-support, kind="stable")
+
+
+def trajectory_task(
+    data: TrajectorySet,
+    partition: dict[str, Any],
+    clients: pd.DataFrame,
+    assignment: pd.DataFrame,
+    protocol: Protocol,
+    device: torch.device,
+) -> TrajectoryTask:
+    """Put trajectories and their partition on ``device``.
+
+    Raises InputError where the partition and the trajectories hold other sequences.
+    """
+    ids = [str(c) for c in clients.index]
+    table = data.table.set_index("id")
+    assignment = assignment.set_index("id").reindex(table.index)
+    if assignment["client"].isna().any():
+        missing = assignment.index[assignment["client"].isna()][0]
+        raise InputError(f"partition of {partition['dataset']}: expected every sequence, found none for id {missing}")
+    assignment = assignment.reset_index()
+    padded = pad(data)
+    dtype = getattr(torch, protocol.precision)
+    kinds = np.array(data.about.get("x_kinds", ["continuous"] * data.about["dx"]))
+    if "category" in data.about["a_kinds"]:
+        raise InputError(f"{data.about['dataset']}: a_kinds: expected continuous or binary, found category")
+    codes = kinds == "category"
+    sizes = data.about.get("x_categories", {})
+    names = np.array(data.about["x_names"])
+    x = _scaled(padded.x, partition["x_mean"], partition["x_sd"])
+
+    def put(array: NDArray[Any], kind: torch.dtype = dtype) -> Tensor:
+        return torch.from_numpy(np.array(array, order="C")).to(device=device, dtype=kind)
+
+    rows, counts = {}, {}
+    for part in ("train", "validation", "test"):
+        members, count = _members(assignment, part, len(ids))
+        rows[part], counts[part] = put(members, torch.int64), torch.from_numpy(count)
+    train = np.flatnonzero(assignment["part"].to_numpy() == "train")
+    actions = int(data.about["actions"])
+    units = derive(put(table.index.to_numpy(), torch.int64), "unit")
+    return TrajectoryTask(
+        ids=ids,
+        keys=client_keys(ids, device),
+        edges=torch.empty((2, 0), dtype=torch.int64, device=device),
+        actions=actions,
+        longest=int(data.about["longest"]),
+        anchors=(int(partition["anchors"]["off"]), int(partition["anchors"]["on"])),
+        common=put(_by_support(padded, train, actions)[:COMMON_ACTIONS], torch.int64),
+        binary=put(np.array([kind == "binary" for kind in data.about["a_kinds"]]), torch.bool),
+        x_categories=tuple(int(sizes[name]) for name in names[codes]),
+        units=units,
+        arrays=Trajectories(
+            x=put(x[:, ~codes]),
+            x_code=put(np.nan_to_num(padded.x[:, codes]), torch.int64),
+            a=put(_scaled(padded.a, partition["a_mean"], partition["a_sd"])),
+            t=put(padded.t, torch.int64),
+            y=put(padded.y),
+            mask=put(padded.mask),
+            valid=put(np.ones(len(table))),
+        ),
+        rows=rows,
+        counts=counts,
+    )

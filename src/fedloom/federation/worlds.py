@@ -1,0 +1,96 @@
+"""What trained world models answer: potentials at logged histories, do-simulations, synthetic sequences.
+
+Each client's sequences are answered by its own weights, all clients in one program. Noise belongs to a sequence (keyed
+by its id), so that it is the same for every method, policy, batch and device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fedloom.federation.method import Method
+from fedloom.federation.randomness import derive, normal, uniform
+from fedloom.federation.stack import Bound, Tensors
+from fedloom.federation.tasks.trajectory import Trajectories, TrajectoryTask
+
+STEPS_AT_ONCE = 2**18  # client-steps (times draws and policies) that one call holds
+
+
+class World:
+    """A method's weights [C, ...] on a task, ready to be asked."""
+
+    def __init__(self, method: Method, skeleton: nn.Module, weights: Tensors, task: TrajectoryTask) -> None:
+        self.answers, self.skeleton, self.weights, self.task = method.answers, skeleton, weights, task
+
+    def _every_client(self, ask: Callable[..., Any], *arguments: Any) -> Any:
+        """``ask(bound, ...)`` of every client on its row of each argument [C, ...]."""
+
+        def one(tensors: Tensors, *own: Any) -> Any:
+            return ask(Bound(self.skeleton, tensors), *own)
+
+        with torch.no_grad():
+            return torch.vmap(one)(self.weights, *arguments)
+
+    def _batches(self, part: str, cost: int) -> Iterator[tuple[Tensor, Tensor, Trajectories]]:
+        """Batches of a part: positions [C, B] in the task's arrays, which exist [C, B], the batch."""
+        for rows, numbers in self.task.chunks(part, max(1, STEPS_AT_ONCE // cost)):
+            at, exists = self.task.positions(part, rows, numbers)
+            yield at, exists, self.task.batch(part, rows, numbers)
+
+    def potentials(self, part: str, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Outcome probabilities [n, L, A + 1] under each of ``actions`` [A] and, last, under the logged action.
+
+        Also the positions [n] of the part's sequences in the task's arrays, in the order of the rows.
+        """
+        found, places = [], []
+        for at, exists, batch in self._batches(part, len(actions) + 1):
+            asked = self._every_client(lambda m, b: self.answers.potentials(m, b, actions), batch)
+            logged = torch.sigmoid(self._every_client(lambda m, b: m(b), batch))
+            found.append(torch.cat([asked, logged[..., None]], -1)[exists])
+            places.append(at[exists])
+        return torch.cat(found), torch.cat(places)
+
+    def simulate(self, part: str, plans_PW: Tensor, first: int, draws: int, units: Tensor) -> tuple[Tensor, Tensor]:
+        """Window means [draws, P, n] of the outcome's probability when each plan is followed from step ``first`` on.
+
+        Only sequences whose position is in ``units`` are simulated; also their positions [n], in the order of rows.
+        """
+        width = plans_PW.shape[1]
+        wanted = torch.zeros(len(self.task.units), dtype=torch.bool, device=self.task.device)
+        wanted[units] = True
+        found, places = [], []
+        for at, exists, batch in self._batches(part, draws * len(plans_PW)):
+            taken = exists & wanted[at]
+            if not bool(taken.any()):
+                continue
+            noise, luck = self._noise(at, "simulate", (draws, width))
+            asked = self._every_client(
+                lambda m, b, z, u: self.answers.simulate(m, b, plans_PW, first, z, u), batch, noise, luck
+            )
+            found.append(asked.mean(-1).movedim(1, 0)[:, taken].movedim(2, 0))
+            places.append(at[taken])
+        return torch.cat(found, 2), torch.cat(places)
+
+    def generate(self, part: str) -> tuple[Trajectories, Tensor]:
+        """Synthetic sequences, one in place of each of the part's, and the client of each [n]."""
+        made, owners = [], []
+        for at, exists, batch in self._batches(part, 1):
+            noise, luck = self._noise(at, "generate", (self.task.longest,))
+            chance = self._noise(at, "actions", (self.task.longest,))[1]
+            drawn = self._every_client(self.answers.generate, batch, noise, chance, luck)
+            made.append(Trajectories(*(values[exists] for values in drawn)))
+            client = torch.arange(len(at), device=at.device)[:, None].expand_as(at)
+            owners.append(client[exists])
+        return Trajectories(*(torch.cat(values) for values in zip(*made, strict=True))), torch.cat(owners)
+
+    def _noise(self, at_CB: Tensor, site: str, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """Normal [C, B, *shape, D] and uniform [C, B, *shape] draws that belong to the sequences."""
+        keys = derive(self.task.units[at_CB.flatten()], site)
+        dtype, lead = self.task.dtype, at_CB.shape
+        z = normal(derive(keys, "latent"), (*shape, self.answers.latent_width), dtype)
+        u = uniform(derive(keys, "outcome"), shape, dtype)
+        return z.reshape(*lead, *z.shape[1:]), u.reshape(*lead, *u.shape[1:])

@@ -1,0 +1,1 @@
+"""Parts that client models are made of."""

@@ -1,0 +1,50 @@
+"""Losses that compare distributions or hide a label: kernel discrepancy, gradient reversal, grouped cross-entropy."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import log_softmax
+
+SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+def reversed_gradient(x: Tensor, strength: float) -> Tensor:
+    """``x`` itself, whose gradient arrives multiplied by -strength (Ganin et al. 2016), in a form that vmap takes."""
+    return ((1 + strength) * x).detach() - strength * x
+
+
+def _masked_median(values: Tensor, mask: Tensor) -> Tensor:
+    """Lower median of the entries [n] where ``mask`` is true; a value of the rest where none is."""
+    ranked = torch.where(mask, values, torch.inf).sort().values
+    middle = ((mask.sum() - 1).clamp(min=0) // 2)[None]
+    return ranked.gather(0, middle)[0]
+
+
+def grouped_mmd(x_ND: Tensor, groups_GN: Tensor, all_N: Tensor) -> Tensor:
+    """Unbiased squared maximum mean discrepancy between each group of rows and all rows, [G].
+
+    ``groups_GN`` and ``all_N`` are 0/1 membership of the rows ``x_ND``; a row's pair with itself never counts. The
+    kernel is the mean of five Gaussians at multiples of the median squared distance of all rows (Gretton et al. 2012,
+    Lemma 6). A group of fewer than two rows gives a meaningless value: weigh it by 0.
+    """
+    square_NN = (x_ND[:, None] - x_ND[None]).square().sum(-1)
+    off_diagonal = 1 - torch.eye(len(x_ND), dtype=x_ND.dtype, device=x_ND.device)
+    pairs = (all_N[:, None] * all_N[None] * off_diagonal).flatten() > 0
+    median = _masked_median(square_NN.detach().flatten(), pairs)
+    # Identical rows have median 0; any positive width then gives a valid kernel.
+    median = torch.where(torch.isfinite(median) & (median > 0), median, torch.ones_like(median))
+    kernel_NN = sum(torch.exp(-square_NN / (2 * scale * median)) for scale in SCALES) / len(SCALES) * off_diagonal
+
+    def mean(a_GN: Tensor, b_GN: Tensor) -> Tensor:
+        pairs_G = ((a_GN @ off_diagonal) * b_GN).sum(-1)
+        return ((a_GN @ kernel_NN) * b_GN).sum(-1) / pairs_G.clamp(min=1)
+
+    everyone_GN = all_N.expand_as(groups_GN)
+    return mean(groups_GN, groups_GN) + mean(everyone_GN, everyone_GN) - 2 * mean(groups_GN, everyone_GN)
+
+
+def group_loss(logits: Tensor, group: Tensor, mask: Tensor) -> Tensor:
+    """Mean cross-entropy of ``group`` [...] under ``logits`` [..., G] where ``mask`` is 1; 0 where it never is."""
+    nats = -log_softmax(logits, -1).gather(-1, group[..., None])[..., 0]
+    return (nats * mask).sum() / mask.sum().clamp(min=1)
