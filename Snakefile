@@ -48,6 +48,7 @@ rule all:
     default_target: True
     input:
         "results/report.html",
+        expand("results/{study}/metrics.parquet", study=PLAN.titles),
 
 
 for target, files in PLAN.targets.items():

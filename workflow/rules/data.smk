@@ -37,6 +37,8 @@ rule panel:
         "results/logs/panel/{dataset}.log",
     benchmark:
         "results/benchmarks/panel/{dataset}.tsv"
+    wildcard_constraints:
+        dataset=PLAN.of_family("forecast"),
     params:
         settings=lambda w: PLAN.datasets[w.dataset].panel_section(),
         code=digest("panel"),
@@ -57,6 +59,8 @@ rule trajectories:
         "results/logs/trajectories/{dataset}.log",
     benchmark:
         "results/benchmarks/trajectories/{dataset}.tsv"
+    wildcard_constraints:
+        dataset=PLAN.of_family("trajectory"),
     params:
         settings=lambda w: PLAN.datasets[w.dataset].trajectories_section(),
         code=digest("trajectories"),

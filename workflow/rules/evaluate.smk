@@ -1,7 +1,8 @@
-"""A run's errors on the test part.
+"""A run's errors on the test part; all of a study's in one file, for users.
 
 Needs: a run, its panel and partition.
-Makes: metrics.parquet (one number a row, with what it is a number of) and diagnostics.safetensors in the run's folder.
+Makes: metrics.parquet (one number a row, with what it is a number of) and diagnostics.safetensors in the run's folder;
+    results/{study}/metrics.parquet, which no rule reads.
 """
 
 
@@ -32,3 +33,19 @@ rule evaluate:
     shell:
         "python scripts/evaluate.py --run {params.run} --data {params.data} --partition {params.partition} {params.truth}"
         " --device {resources.device} 2> {log}"
+
+
+rule metrics:
+    input:
+        lambda w: [f"{folder}/metrics.parquet" for folder in PLAN.study_folders(w.study)],
+    output:
+        "results/{study}/metrics.parquet",
+    log:
+        "results/logs/metrics/{study}.log",
+    params:
+        runs=lambda w: PLAN.study_folders(w.study),
+        code=digest("metrics"),
+    message:
+        "{output}"
+    shell:
+        "python scripts/metrics.py --runs {params.runs:q} --out {output} 2> {log}"

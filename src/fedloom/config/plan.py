@@ -37,7 +37,7 @@ RUN = "results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}"
 STATE = "results/state/{scale}/{dataset}/{method}/{variant}/seed{seed}"
 
 SHOWN_OF_A_RUN = ("run.json", "rounds.parquet", "metrics.parquet", "diagnostics.safetensors")
-SHOWN_OF_A_PANEL = ("report.json", "truth.parquet")
+SHOWN_OF_DATA = {"forecast": ("report.json", "truth.parquet"), "trajectory": ("about.json", "trajectories.parquet")}
 
 
 class RunKey(NamedTuple):
@@ -64,6 +64,7 @@ class ArtifactPlan:
     caption: str
     reference: str | None
     runs: tuple[RunKey, ...]
+    datasets: Mapping[str, AnyDataset]
 
     @property
     def stem(self) -> str:
@@ -83,8 +84,13 @@ class ArtifactPlan:
 
     @property
     def panel_files(self) -> list[str]:
-        """What the artifact reads of its panels."""
-        return [f"{folder}/{file}" for folder in self.panel_folders for file in SHOWN_OF_A_PANEL]
+        """What the artifact reads of its panels or trajectories, and of how the latter were dealt to clients."""
+        data = [
+            f"results/data/{name}/{self.datasets[name].section}/{file}"
+            for name in self.shown_datasets
+            for file in SHOWN_OF_DATA[self.datasets[name].family]
+        ]
+        return [*data, *(f"{folder}/partition.json" for folder in self.partition_folders)]
 
     @property
     def references(self) -> list[str]:
@@ -95,7 +101,8 @@ class ArtifactPlan:
     def arguments(self) -> list[str]:
         """What the scripts of tables and figures are told about the artifact."""
         published = ["--reference", *self.references] if self.reference else []
-        shown = ["--panels", *self.panel_folders, "--runs", *self.run_folders]
+        dealt = ["--partitions", *self.partition_folders] if self.partition_folders else []
+        shown = ["--panels", *self.panel_folders, *dealt, "--runs", *self.run_folders]
         return ["--scale", self.scale, "--caption", self.caption, *published, *shown]
 
     @property
@@ -105,8 +112,19 @@ class ArtifactPlan:
 
     @property
     def panel_folders(self) -> list[str]:
-        """Folders of the panels of these runs."""
-        return [f"results/data/{dataset}/panel" for dataset in dict.fromkeys(key.dataset for key in self.runs)]
+        """Folders of the panels or trajectories of these runs."""
+        return [f"results/data/{name}/{self.datasets[name].section}" for name in self.shown_datasets]
+
+    @property
+    def partition_folders(self) -> list[str]:
+        """Folders of the partitions that say how trajectories were dealt to clients."""
+        dealt = [name for name in self.shown_datasets if self.datasets[name].family == "trajectory"]
+        return [f"results/data/{name}/partition" for name in dealt]
+
+    @property
+    def shown_datasets(self) -> list[str]:
+        """Datasets of these runs, in the order in which the scale names them."""
+        return list(dict.fromkeys(key.dataset for key in self.runs))
 
 
 @dataclass(frozen=True)
@@ -174,6 +192,11 @@ class Plan:
         for kind in ("table", "figure"):
             allowed[kind] = sorted({artifact.name for artifact in self.artifacts if artifact.kind == kind})
         return {wildcard: "|".join(map(re.escape, values)) or "(?!)" for wildcard, values in allowed.items()}
+
+    def study_folders(self, study: str) -> list[str]:
+        """Folders of all runs that the artifacts of ``study`` show."""
+        shown = (folder for each in self.artifacts if each.study == study for folder in each.run_folders)
+        return list(dict.fromkeys(shown))
 
     @property
     def page_files(self) -> list[str]:

@@ -46,7 +46,7 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
     runs: dict[RunKey, Spec] = {}
     artifacts: list[ArtifactPlan] = []
     targets: dict[str, tuple[str, ...]] = {}
-    for name in settings.studies:
+    for name in scale.studies if settings.studies is None else settings.studies:
         study = read_study(folder / "studies", name)
         choose(name, scale.studies, f"{scale_path}: studies")
         resolver = _Resolver(name, study, scale, f"{scale_path}: studies.{name}", datasets, settings)
@@ -55,13 +55,14 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
             keys = tuple(dict.fromkeys(key for group in artifact.shows for key in groups.get(group, ())))
             if keys:
                 of_config = artifact.kind, artifact.caption, artifact.reference
-                artifacts.append(ArtifactPlan(name, artifact_name, settings.scale, *of_config, keys))
+                artifacts.append(ArtifactPlan(name, artifact_name, settings.scale, *of_config, keys, datasets))
         titles[name] = study.title
         for target, wanted in {name: tuple(study.artifacts), **study.targets}.items():
             if target in targets:
                 raise InputError(f"config/studies/{name}.yaml: targets.{target}: the name is taken by another target")
             shown = [each for each in artifacts if each.study == name and each.name in wanted]
-            targets[target] = tuple(file for each in shown for file in each.files)
+            files = (file for each in shown for file in each.files)
+            targets[target] = (*files, *([f"results/{name}/metrics.parquet"] if target == name and shown else []))
     used = {name: datasets[name] for name in sorted({key.dataset for key in runs})}
     return Plan(settings.scale, scale.threads, titles, used, runs, tuple(artifacts), targets)
 
@@ -155,6 +156,9 @@ class _Resolver:
         for named in group.methods:
             method, _, variant = named.partition("/")
             choose(method, self.methods, f"{where}.methods")
+            learns = _method(method).family
+            if learns not in (None, family):
+                raise InputError(f"{where}.methods: expected methods of family {family}, found {method} ({learns})")
             for each in self._variants(method, variant or "base", group, where):
                 params = self._params(method, each, group, where)
                 model = self._model(method, group, where)

@@ -35,8 +35,8 @@ class Settings(Strict):
 
     scale: str = Field("quick", description="a file of config/scales: quick, desk or paper")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto uses CUDA where there is one")
-    studies: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)] = Field(
-        ("atlas",), description="files of config/studies"
+    studies: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)] | None = Field(
+        None, description="files of config/studies; null: all that the scale names"
     )
     seeds: Seeds | None = Field(None, description="how many, or a list; replaces what the scale says for every run")
     mirror: str | None = Field(None, description="a folder that already holds raw files; only a cache")

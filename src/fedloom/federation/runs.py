@@ -97,8 +97,8 @@ def train_run(
         begun, first = time.monotonic(), state.round
 
         def after_round(state: State) -> bool:
-            score = f"best validation score {state.best.score:.4g} in round {state.best.round}"
-            progress(state.round, federation.rounds, score)
+            best = f"best validation score {state.best.score:.4g} in round {state.best.round}"
+            progress(state.round, federation.rounds, best if state.best.round >= 0 else "nothing selected yet")
             return saver(state)
 
         federation.run(state, after_round)

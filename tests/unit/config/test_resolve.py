@@ -105,7 +105,8 @@ def test_seeds_of_the_settings_replace_those_of_every_group(plan_of: PlanOf) -> 
 def test_an_artifact_without_runs_at_this_scale_is_not_built(plan_of: PlanOf) -> None:
     plan = plan_of(scale())
     assert [artifact.name for artifact in plan.artifacts] == ["table1", "figure1"]
-    assert plan.targets["one"] == tuple(file for artifact in plan.artifacts for file in artifact.files)
+    files = tuple(file for artifact in plan.artifacts for file in artifact.files)
+    assert plan.targets["one"] == (*files, "results/one/metrics.parquet")
     assert plan.targets["core"] == ("results/one/table1.csv", "results/one/table1.md", "results/one/table1.tex")
 
 

@@ -123,7 +123,7 @@ class Judge:
     # -- rows ----------------------------------------------------------------------------------------------------
 
     def model_rows(self, world: World) -> list[Row]:
-        """Factual fit and, where the truth is known, effects of steps and of whole windows."""
+        """Factual fit and, where the truth is known, effects of single steps."""
         anchors = torch.tensor(self.task.anchors, device=self.task.device)
         found, at = world.potentials("test", anchors)
         probability = found.double().cpu().numpy()[self._order(at)]
@@ -133,7 +133,6 @@ class Judge:
         rows = factual_rows(probability[..., 2][valid], outcome[valid], client[valid], self.clients, base_rate)
         if self.truth is not None:
             rows += step_effect_rows(probability[..., :2], self._true_potentials(), valid, self.unadjusted())
-            rows += self._window_rows(world)
         return rows
 
     def policy_rows(self, world: World) -> list[Row]:
@@ -167,7 +166,8 @@ class Judge:
         synthetic = self.train.sequences(self.task, made)
         return utility_rows({"synthetic": synthetic}, real, test, self.task.actions, self.clients, seed)
 
-    def _window_rows(self, world: World) -> list[Row]:
+    def window_rows(self, world: World) -> list[Row]:
+        """Effects of whole windows and values of the four policies, by simulation; none where the truth is unknown."""
         if self.truth is None:
             return []
         first = int(self.truth.about["window_start"]) - 1
@@ -244,6 +244,6 @@ def evaluate(folders: Folders, out: Path, make: Maker, device: torch.device) -> 
 def _rows(judge: Judge, run: Run, selection: str) -> list[Row]:
     world = World(run.method, run.skeleton, run.weights(selection), run.task)
     rows = judge.model_rows(world)
-    if selection == "selected":
-        rows += judge.policy_rows(world) + judge.use_rows(world, run.spec["seed"])
+    if selection == "selected":  # what costs simulations or bootstraps is told of the headline weights alone
+        rows += judge.window_rows(world) + judge.policy_rows(world) + judge.use_rows(world, run.spec["seed"])
     return rows

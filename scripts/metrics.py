@@ -1,0 +1,20 @@
+"""Put all metrics of a study into one file."""
+
+import argparse
+from pathlib import Path
+
+from fedloom.errors import main
+from fedloom.evaluation.collect import collect
+
+
+def run() -> None:
+    """Read the arguments, collect, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", required=True, nargs="+", type=Path, help="folders of the runs")
+    parser.add_argument("--out", required=True, type=Path)
+    a = parser.parse_args()
+    collect(a.runs, a.out)
+
+
+if __name__ == "__main__":
+    main(run)
