@@ -19,7 +19,7 @@ report: $(READY)  ## both reports: ours, and Snakemake's own with the provenance
 	@echo "The reports: $(CURDIR)/results/report.html and $(CURDIR)/results/snakemake-report.zip"
 
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile
 
 test-all: $(READY)
 	$(BIN)/python -m pytest

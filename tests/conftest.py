@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# Test problems are tiny: a second thread costs more in waiting than it brings, twentyfold where cores are shared.
+# Numeric libraries read this when they are first imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import hypothesis
 import pytest
 import torch
 
-# Test problems are tiny: a second thread costs more in waiting than it brings, twentyfold where cores are shared.
 torch.set_num_threads(1)
 # Shared machines make any single example slow now and then.
 hypothesis.settings.register_profile("shared", deadline=None)
