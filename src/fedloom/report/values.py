@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from fedloom.errors import InputError
 from fedloom.report.causal import ESTIMATOR_LABELS, POLICY_LABELS, Method, methods, pick, tidy
 from fedloom.report.figure import Figure
 from fedloom.report.labels import run_label
@@ -99,6 +100,8 @@ def sampler(shown: Shown) -> Table:
     """Estimates of a random policy's value from another policy's log, against what it earned in its own log."""
     frame = tidy(shown)
     frame = frame[(frame["metric"] == "value") & ~frame["of_policy"].isin([*POLICY_LABELS, "mean", "logged", ""])]
+    if frame.empty:
+        raise InputError(f"{shown.study}/{shown.name}: expected a sampler's value in the metrics, found none")
     header = [("", name) for name in ("estimate", "95 % interval", "earned", "its 95 % interval", "estimate / earned")]
     rows = []
     for (dataset, policy), of in frame.groupby(["dataset", "of_policy"], sort=False):
