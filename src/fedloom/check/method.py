@@ -186,7 +186,8 @@ def one_client_needs_no_server(subject: Subject) -> None:
                     if key.rsplit("/", 1)[0] in received:
                         moments[key].zero_()
             epochs = PROTOCOL.epochs if phase.epochs is None else phase.epochs
-            work = Work(method, federation.skeleton, federation.task, phase, 3, round_, epochs, PROTOCOL.batch)
+            sizes = (epochs, PROTOCOL.batch, PROTOCOL.train_stride)
+            work = Work(method, federation.skeleton, federation.task, phase, 3, round_, *sizes)
             train_clients(work, everyone, Ledger(1))
     gap = _gap(state.params | state.buffers, alone.params | alone.buffers)
     assert gap < CLOSE, f"one client with a server differs from one without by {gap:.2e}: set only_averages = False?"

@@ -53,6 +53,7 @@ class Work:
     round: int
     epochs: int
     batch: int
+    stride: int = 1
     backend: str = "batched"
 
 
@@ -156,12 +157,15 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
         loss=torch.zeros(count, dtype=torch.float64, device=task.device),
     )
     finite: list[Tensor] = []
-    longest = int(sizes.max()) if count else 0
-    remaining = sizes.tolist()
+    used = (sizes + work.stride - 1) // work.stride
+    all_samples, longest = (int(n.max()) if count else 0 for n in (sizes, used))
+    unused = torch.arange(longest, device=task.device)[None, :] >= used[:, None]
+    remaining = used.tolist()
     per_epoch = math.ceil(longest / work.batch) if longest else 0
     gradients = {step.name: _one(step, work.skeleton, work.phase.progress) for step in steps}
     for epoch in range(work.epochs):
-        order = orders(derive(order_keys, "order", epoch), sizes, longest)
+        order = orders(derive(order_keys, "order", epoch), sizes, all_samples)[:, :longest]
+        order = order.masked_fill(unused, all_samples)
         for b in range(per_epoch):
             active = slice(0, sum(n > b * work.batch for n in remaining))
             width = min(work.batch, max(remaining) - b * work.batch)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 class Protocol:
     """How long and on what a federation trains (Atlas, Sec. 5.1: 200 rounds, 1 local epoch, batch 256, all clients).
 
-    ``train_stride`` and ``validation_stride`` take every n-th window of a part; the validation windows are the same in
-    every round. ``precision`` is the floating-point type of weights and data.
+    An epoch takes one sample in ``train_stride``, drawn anew every time; validation takes one window in
+    ``validation_stride``, the same in every round and run. Neither follows the clock: every n-th window of a day would
+    show a model the same times of day for ever. ``precision`` is the floating-point type of weights and data.
     """
 
     rounds: int = 200

@@ -149,10 +149,9 @@ class Federation:
         able = (sizes > 0).nonzero()[:, 0]
         drawn = able[draw_clients(task.keys[able], share, self.seed, state.round)]
         drawn = drawn[sizes[drawn].argsort(descending=True, stable=True)]
-        work = Work(
-            method, self.skeleton, task, phase, self.seed, state.round,
-            protocol.epochs if phase.epochs is None else phase.epochs, protocol.batch, self.backend,
-        )  # fmt: skip
+        epochs = protocol.epochs if phase.epochs is None else phase.epochs
+        how = epochs, protocol.batch, protocol.train_stride, self.backend
+        work = Work(method, self.skeleton, task, phase, self.seed, state.round, *how)
         self._ensure_moments(state, phase)
         chunk = self._chunk or clients_per_chunk(work, state.params)
         if method.couples:

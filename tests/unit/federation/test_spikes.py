@@ -145,7 +145,7 @@ def test_spike_has_every_property(method: type[Method]) -> None:
 
 def test_coupled_training_equals_the_same_network_built_in_one_place() -> None:
     task = problem(equal=True).task()
-    protocol = replace(PROTOCOL, rounds=1, batch=1000)
+    protocol = replace(PROTOCOL, rounds=1, batch=1000, train_stride=1)
     federation = Federation(Coupled(), task, protocol, seed=0)
     state = federation.start()
     modules = [Split().double() for _ in task.ids]
@@ -169,7 +169,7 @@ def test_coupled_training_equals_the_same_network_built_in_one_place() -> None:
 
 def test_coupled_messages_are_charged_forward_and_backward() -> None:
     task = problem(equal=True).task()
-    federation = Federation(Coupled(), task, replace(PROTOCOL, rounds=1), seed=0)
+    federation = Federation(Coupled(), task, replace(PROTOCOL, rounds=1, train_stride=1), seed=0)
     state = federation.run(federation.start())
     windows, code_width, crossings = int(task.sizes("train")[0]), 3, 2
     charged = {v for _, _, quantity, v in state.log if quantity in ("bytes_up", "bytes_down")}

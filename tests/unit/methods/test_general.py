@@ -74,7 +74,7 @@ def targets(federation: Federation) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_fedavg_of_one_full_batch_step_is_one_central_step() -> None:
-    federation, state = run(by_sgd(FedAvg), rounds=1, batch=1000)
+    federation, state = run(by_sgd(FedAvg), rounds=1, batch=1000, train_stride=1)
     mean_C, share_C = targets(federation)
     expected = (share_C * (1 - 0.1 * 2 * (1 - mean_C))).sum()
     torch.testing.assert_close(state.server["w"], expected)
@@ -82,7 +82,7 @@ def test_fedavg_of_one_full_batch_step_is_one_central_step() -> None:
 
 def test_fedprox_adds_the_proximal_gradient_of_every_further_step() -> None:
     mu = 0.5
-    federation, state = run(by_sgd(FedProx, mu), rounds=1, batch=1000, epochs=2)
+    federation, state = run(by_sgd(FedProx, mu), rounds=1, batch=1000, train_stride=1, epochs=2)
     mean_C, share_C = targets(federation)
     first = 1 - 0.1 * 2 * (1 - mean_C)
     second = first - 0.1 * (2 * (first - mean_C) + mu * (first - 1))

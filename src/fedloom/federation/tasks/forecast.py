@@ -16,7 +16,7 @@ from torch import Tensor
 from fedloom.data.panel import Panel, read_panel
 from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
-from fedloom.federation.randomness import client_keys
+from fedloom.federation.randomness import client_keys, derive
 from fedloom.federation.scores import ErrorSums
 from fedloom.federation.task import Predict, Validation
 
@@ -142,13 +142,20 @@ class ForecastTask:
         return Validation(sums.mae(), {"validation_mae": sums.client_mae(), "validation_loss": loss})
 
 
-def _padded(windows: pd.DataFrame, part: str, clients: int, stride: int) -> tuple[np.ndarray, np.ndarray]:
-    """Window starts of a part as [C, n] padded with -1, every ``stride``-th of each client, and their counts [C]."""
+def _some(starts: np.ndarray, one_in: int) -> np.ndarray:
+    """One window start in ``one_in``, in time order: those whose hash is lowest, which follow no time of day."""
+    starts = np.sort(starts)
+    keys = derive(torch.from_numpy(starts.astype(np.int64)), "window").numpy()
+    return np.sort(starts[np.argsort(keys)[: -(-len(starts) // one_in)]])
+
+
+def _padded(windows: pd.DataFrame, part: str, clients: int, one_in: int) -> tuple[np.ndarray, np.ndarray]:
+    """Window starts of a part as [C, n] padded with -1, one in ``one_in`` of each client's, and their counts [C]."""
     chosen = windows[windows["part"] == part]
-    common = np.sort(chosen.loc[chosen["client"] < 0, "start"].to_numpy())[::stride]
+    common = _some(chosen.loc[chosen["client"] < 0, "start"].to_numpy(), one_in)
     if len(common):
         return np.tile(common, (clients, 1)), np.full(clients, len(common))
-    own = [np.sort(chosen.loc[chosen["client"] == c, "start"].to_numpy())[::stride] for c in range(clients)]
+    own = [_some(chosen.loc[chosen["client"] == c, "start"].to_numpy(), one_in) for c in range(clients)]
     counts = np.array([len(s) for s in own], dtype=np.int64)
     starts = np.full((clients, max(1, counts.max(initial=0))), -1, dtype=np.int64)
     for row, values in zip(starts, own, strict=True):
@@ -169,7 +176,7 @@ def forecast_task(
     protocol: Protocol,
     device: torch.device,
 ) -> ForecastTask:
-    """Put a panel and its partition on ``device``; windows thinned by the protocol's strides.
+    """Put a panel and its partition on ``device``; validation windows thinned by the protocol.
 
     Raises InputError where the partition names a client that the panel has not.
     """
@@ -199,10 +206,9 @@ def forecast_task(
     stamps = pd.DatetimeIndex(panel.values.index)
     minutes = stamps.hour * 60 + stamps.minute
     clock = np.stack([minutes // partition["interval_minutes"], stamps.day_of_week], axis=1).astype(np.int64)
-    strides = {"train": protocol.train_stride, "validation": protocol.validation_stride, "test": 1}
     starts, counts = {}, {}
-    for part, stride in strides.items():
-        padded, count = _padded(windows, part, len(ids), stride)
+    for part, one_in in {"train": 1, "validation": protocol.validation_stride, "test": 1}.items():
+        padded, count = _padded(windows, part, len(ids), one_in)
         starts[part] = torch.from_numpy(padded.astype(np.int64)).to(device)
         counts[part] = torch.from_numpy(count.astype(np.int64))
     place = {node: i for i, node in enumerate(ids)}
