@@ -12,7 +12,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from fedloom.federation.method import Clients, Method, Moment, Phase, Step
+from fedloom.federation.method import ClientModel, Clients, Method, Moment, Phase, Step
 from fedloom.federation.stack import Bound, matching
 from fedloom.federation.tasks.trajectory import Trajectories, TrajectoryTask
 from fedloom.models.latent_world import LatentWorldModel
@@ -34,8 +34,8 @@ class FedCausalDiff(Method):
         disentangle: bool = True  # off: w/o L_dis
         align: Literal["before", "literal"] = "before"
 
-    def __init__(self, params: Params | None = None) -> None:
-        super().__init__(params)
+    def __init__(self, params: Params | None = None, model: ClientModel | None = None) -> None:
+        super().__init__(params, model)
         settings = LatentWorldModel.Params(divided=True, align=self.params.align)
         if not self.params.disentangle:
             settings = LatentWorldModel.Params(divided=True, align=self.params.align, disentangle_weight=0.0)
