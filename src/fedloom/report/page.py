@@ -14,12 +14,11 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from fedloom.data.panel import read_report
 from fedloom.errors import InputError
 from fedloom.report.figure import read_caption
 from fedloom.report.labels import dataset_label, method_label, order
 from fedloom.report.layout import ending
-from fedloom.report.shown import read_record
+from fedloom.report.shown import read_description, read_record
 
 STYLE = Path(__file__).with_name("page.css")
 
@@ -36,7 +35,7 @@ def page(
     links = [f'<a href="#{study}">{html.escape(title)}</a>' for study, title in titles.items()]
     links += ['<a href="#data">Data</a>', '<a href="#runs">Runs</a>']
     records = [read_record(folder) for folder in runs]
-    reports = [read_report(folder) for folder in panels]
+    reports = [read_description(folder) for folder in panels]
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -93,23 +92,46 @@ def _verdicts(records: Sequence[dict[str, Any]]) -> str:
 
 
 def _data(reports: Sequence[dict[str, Any]]) -> str:
-    rows = []
-    for report in reports:
-        done = [f"{count} {name.replace('_', ' ')}" for name, count in sorted(report["repairs"].items()) if count]
-        rows.append(
-            [
-                dataset_label(report["dataset"], None),
-                report["part"] or "the whole",
-                f"{report['rows']:,}",
-                f"{report['nodes']:,}",
-                f"{report['interval_minutes']} min",
-                report["unit"],
-                f"{report['missing_share']:.2%}",
-                "; ".join(done) or "none",
-            ]
-        )
-    header = ["Dataset", "Part", "Steps", "Nodes", "Interval", "Unit", "Missing", "Repairs"]
-    return f'<section id="data">\n<h2>Data</h2>\n{_table(header, rows, numbers=(2, 3, 4, 6))}\n</section>'
+    panels = [report for report in reports if "nodes" in report]
+    sequences = [report for report in reports if "owners" in report]
+    tables = []
+    if panels:
+        header = ["Dataset", "Part", "Steps", "Nodes", "Interval", "Unit", "Missing", "Repairs"]
+        tables.append(_table(header, [_panel(report) for report in panels], numbers=(2, 3, 4, 6)))
+    if sequences:
+        header = ["Dataset", "Part", "Sequences", "Owners", "Longest", "Actions", "Outcome", "Left out"]
+        tables.append(_table(header, [_sequences(report) for report in sequences], numbers=(2, 3, 4, 5)))
+    return f'<section id="data">\n<h2>Data</h2>\n{"".join(tables)}\n</section>'
+
+
+def _panel(report: dict[str, Any]) -> list[str]:
+    return [
+        dataset_label(report["dataset"], None),
+        report["part"] or "the whole",
+        f"{report['rows']:,}",
+        f"{report['nodes']:,}",
+        f"{report['interval_minutes']} min",
+        report["unit"],
+        f"{report['missing_share']:.2%}",
+        _counts(report["repairs"]),
+    ]
+
+
+def _sequences(about: dict[str, Any]) -> list[str]:
+    return [
+        dataset_label(about["dataset"], None),
+        about["part"] or "the whole",
+        f"{about['rows']:,}",
+        f"{about['owners']:,}",
+        f"{about['longest']:,}",
+        f"{about['actions']:,}",
+        about["unit"],
+        _counts(about["exclusions"]),
+    ]
+
+
+def _counts(done: dict[str, int]) -> str:
+    return "; ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in sorted(done.items()) if n) or "none"
 
 
 def _runs(records: Iterable[dict[str, Any]], reports: Iterable[dict[str, Any]]) -> str:
