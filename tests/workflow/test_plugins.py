@@ -29,7 +29,7 @@ def test_a_method_from_outside_trains_and_reruns_alone(built) -> None:
     (source / "theirs-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     (source / "theirs-1.0.dist-info" / "entry_points.txt").write_text("[fedloom.methods]\nslow = their_method\n")
     built.edit("config/scales/tiny.yaml", "[atlas, fedavg,", "[atlas, slow, fedavg,")
-    shown = {"atlas/table1", "atlas/figure_curves", "results/report.html"}
+    shown = {"atlas/table1", "atlas/figure_curves", "results/atlas/metrics.parquet", "results/report.html"}
     assert built.planned() == OWN | shown
     built.run()
     assert "slow" in (built.root / "results" / "atlas" / "table1.md").read_text()

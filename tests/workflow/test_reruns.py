@@ -10,7 +10,8 @@ from safetensors.numpy import load_file
 RUNS = ("atlas/base", "atlas/A.1", "fedavg/base", "persistence/base")
 TRAININGS = {f"train {run} on tiny, seed 0" for run in RUNS}
 EVALUATIONS = {f"evaluate {run} on tiny, seed 0" for run in RUNS}
-ARTIFACTS = {"atlas/table1", "atlas/table2", "atlas/figure_curves", "results/report.html"}
+COLLECTED = {"results/atlas/metrics.parquet", "results/report.html"}
+ARTIFACTS = {"atlas/table1", "atlas/table2", "atlas/figure_curves"} | COLLECTED
 
 
 def jobs_of(method: str) -> set[str]:
@@ -64,7 +65,7 @@ def test_an_edited_formula_reruns_that_method_alone(built) -> None:
 
 def test_the_client_model_reruns_the_methods_that_take_it(built) -> None:
     built.edit("config/scales/tiny.yaml", "model: {encoder: compact, depth: 1}", "model: {encoder: compact, depth: 2}")
-    assert built.planned() == jobs_of("fedavg") | {"atlas/table1", "atlas/figure_curves", "results/report.html"}
+    assert built.planned() == jobs_of("fedavg") | {"atlas/table1", "atlas/figure_curves"} | COLLECTED
 
 
 def test_an_edited_table_is_printed_again_and_no_run_is_touched(built) -> None:
@@ -74,7 +75,7 @@ def test_an_edited_table_is_printed_again_and_no_run_is_touched(built) -> None:
 
 
 def test_an_edited_metric_trains_nothing(built) -> None:
-    path = built.root / "src" / "fedloom" / "evaluation" / "run.py"
+    path = built.root / "src" / "fedloom" / "evaluation" / "families" / "forecast.py"
     path.write_text(path.read_text() + "\nFRESH = 1\n")
     planned = built.planned()
     assert planned >= EVALUATIONS
