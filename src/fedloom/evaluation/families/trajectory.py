@@ -14,15 +14,16 @@ from safetensors.numpy import save_file
 from torch.nn.functional import one_hot
 
 from fedloom.artifacts import atomic
-from fedloom.data.trajectories import TrajectorySet, read_trajectories
+from fedloom.data.trajectories import Padded, TrajectorySet, read_trajectories
 from fedloom.data.truth import Truth, read_truth
+from fedloom.evaluation.anchors import estimated_log, groups, history_of, log_of
 from fedloom.evaluation.effects import Naive, naive, step_effect_rows, window_rows
 from fedloom.evaluation.factual import factual_rows
 from fedloom.evaluation.folders import Folders
 from fedloom.evaluation.offpolicy.log import Log, window
-from fedloom.evaluation.offpolicy.policies import OFF, ON, OTHER, POLICIES, plan
+from fedloom.evaluation.offpolicy.policies import POLICIES, plan
 from fedloom.evaluation.offpolicy.rows import log_rows, overlap_rows, sequence_rows, step_rows
-from fedloom.evaluation.propensity import History, estimate_propensities, of_chosen
+from fedloom.evaluation.propensity import History, estimate_propensities
 from fedloom.evaluation.rows import as_metrics, condition, row
 from fedloom.evaluation.schema import write_metrics
 from fedloom.evaluation.utility import Sequences, utility_rows
@@ -61,11 +62,6 @@ class Part:
         """Outcomes, [n, L]."""
         return self.arrays.y.double().numpy()
 
-    def chosen(self, anchors: tuple[int, int]) -> NDArray[np.int64]:
-        """Group of each action: off, on or other, [n, L]."""
-        t = self.arrays.t.numpy()
-        return np.where(t == anchors[0], OFF, np.where(t == anchors[1], ON, OTHER)).astype(np.int64)
-
     def sequences(self, task: TrajectoryTask, arrays: Trajectories | None = None) -> Sequences:
         """These sequences, or others in their place, as the downstream predictor takes them."""
         given = self.arrays if arrays is None else Trajectories(*(values.cpu() for values in arrays))
@@ -91,22 +87,21 @@ class Judge:
         """Names of the clients."""
         return self.task.ids
 
+    @property
+    def anchors(self) -> dict[str, int]:
+        """Ids of the two actions that policies choose between."""
+        return dict(zip(("off", "on"), self.task.anchors, strict=True))
+
     def owners(self, part: Part) -> NDArray[np.int64]:
         """A number for the owner of each sequence of a part."""
         return pd.factorize(self.data.table["owner"])[0].astype(np.int64)[part.at]
 
     def history(self, part: Part) -> History:
         """What propensities are estimated from."""
-        x, a = part.sequences(self.task).x_NX.double().numpy(), part.arrays.a.double().numpy()
-        chosen = part.chosen(self.task.anchors)
-        return History(x, a, chosen, part.outcome, part.valid, part.client, self.owners(part))
-
-    def log(self, propensity: Floats) -> Log:
-        """The test log under propensities [n, L] of the chosen groups."""
-        test = self.test
-        length = test.valid.sum(1).astype(np.int64)
-        chosen = test.chosen(self.task.anchors)
-        return Log(test.client, self.owners(test), length, chosen, test.outcome, propensity)
+        arrays = part.arrays
+        x, unknown = part.sequences(self.task).x_NX.numpy(), np.full(part.valid.shape, np.nan)
+        padded = Padded(x, arrays.a.numpy(), arrays.t.numpy(), arrays.y.numpy(), unknown, part.valid)
+        return history_of(padded, part.client, self.owners(part), self.anchors)
 
     def logged_propensity(self) -> Floats | None:
         """Logged propensities [n, L] of the test part; None where the log has none."""
@@ -118,7 +113,7 @@ class Judge:
 
     def unadjusted(self) -> Naive:
         """What the training log says without adjustment."""
-        return naive(self.train.chosen(self.task.anchors), self.train.outcome, self.train.valid)
+        return naive(groups(self.train.arrays.t.numpy(), self.anchors), self.train.outcome, self.train.valid)
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -140,23 +135,22 @@ class Judge:
         anchors = torch.tensor(self.task.anchors, device=self.task.device)
         found, at = world.potentials("test", anchors)
         probability = found.double().cpu().numpy()[self._order(at)]
-        known = {"logged": self.logged_propensity()}
         train, validation, test = (self.history(part) for part in (self.train, self.validation, self.test))
-        groups = estimate_propensities(train, validation, test, len(self.clients))
-        known["estimated"] = np.nan_to_num(of_chosen(groups, self.test.chosen(self.task.anchors)), nan=1.0)
+        estimated = np.nan_to_num(estimate_propensities(train, validation, test, len(self.clients)), nan=1.0)
+        logs = {"estimated": estimated_log(test, estimated)}
+        logged = self.logged_propensity()
+        if logged is not None:
+            logs["logged"] = log_of(test, logged)
         rows: list[Row] = []
-        for name, propensity in known.items():
-            if propensity is None:
-                continue
-            log = self.log(propensity)
+        for name, log in logs.items():
             rows += step_rows(
                 log, self.clients, name, probability[..., :2], probability[..., 2], truth=self._true_steps(log)
             )
             first = 0 if self.truth is None else self.truth.about["window_start"] - 1
             rows += sequence_rows(log, self.clients, name, first=first, truth=self._true_windows())
             if name == "estimated":
-                rows += overlap_rows(groups[..., :2], log, name)
-                rows += log_rows(log, self.clients)
+                rows += overlap_rows(estimated[..., :2], log, name)
+                rows += log_rows(log, self.clients, truth=self._true_steps(log))
         return rows
 
     def use_rows(self, world: World, seed: int) -> list[Row]:
