@@ -7,6 +7,7 @@ which weights are judged (``evaluated``). Everything but ``client`` has a defaul
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fedloom.federation.exchange import Exchange
-from fedloom.federation.optim import Adam, Optimiser
+from fedloom.federation.optim import Optimiser
 from fedloom.federation.stack import Bound, Tensors, matching
 
 
@@ -130,7 +131,7 @@ class Uploads:
         return torch.tensordot(share, values, dims=1)
 
 
-class ClientModel:
+class ClientModel(ABC):
     """A module that several methods train: how it is built and trained, and which part is its head."""
 
     name: ClassVar[str]
@@ -144,21 +145,17 @@ class ClientModel:
     def __init__(self, params: Any) -> None:
         self.params = params
 
+    @abstractmethod
     def build(self, task: Any) -> nn.Module:
         """One client's module."""
-        raise NotImplementedError
-
-    def loss(self, model: Bound, batch: Any, moment: Moment) -> Outcome:
-        """The training loss of one client on one minibatch."""
-        raise NotImplementedError
 
     def phases(self, round_: int, rounds: int) -> Sequence[Phase]:
         """The phases of a round, in order; by default one."""
         return (Phase(),)
 
+    @abstractmethod
     def steps(self, phase: Phase, lr: float) -> Sequence[Step]:
-        """What runs on every minibatch; by default one Adam step of the loss at the method's learning rate."""
-        return (Step(self.loss, Adam(lr)),)
+        """What runs on every minibatch, in order, at the method's learning rate."""
 
     def selectable(self, round_: int, rounds: int) -> bool:
         """Whether model selection may take this round (all parts trained); by default any."""
@@ -189,6 +186,8 @@ class Method:
         for wanted in ("name", "cite"):
             if not isinstance(getattr(cls, wanted, None), str):
                 raise TypeError(f"method {cls.__name__} declares no `{wanted}`")
+        if cls.trains and not cls.takes_model and (cls.steps is Method.steps or cls.client is Method.client):
+            raise TypeError(f"method {cls.__name__} takes no client model: write client() and steps()")
         if cls.family is None and not cls.takes_model:
             raise TypeError(
                 f"method {cls.__name__} declares no `family` of tasks and takes no client model that has one"
@@ -220,14 +219,8 @@ class Method:
         return self.model.selectable(round_, rounds) if self.takes_model else True
 
     def steps(self, phase: Phase) -> Sequence[Step]:
-        """What runs on every minibatch of a phase, in order; by default as the client model says, or one Adam step."""
-        if self.takes_model:
-            return self.model.steps(phase, self.params.lr)
-        return (Step(self.loss, Adam(self.params.lr)),)
-
-    def loss(self, model: Bound, batch: Any, moment: Moment) -> Outcome:
-        """The loss of one client on one minibatch (of all clients, [C], for a coupled method)."""
-        raise NotImplementedError(f"method {self.name} gives neither a loss nor steps")
+        """What runs on every minibatch of a phase, in order; by default as the client model says."""
+        return self.model.steps(phase, self.params.lr)
 
     def predict(self, model: Bound, batch: Any, moment: Moment) -> Tensor:
         """What the task scores, in the scale of the batch's targets; by default the module's output."""

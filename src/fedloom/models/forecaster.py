@@ -6,13 +6,15 @@ point-wise blocks. Decoder: one affine map to the horizon.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from fedloom.federation.method import ClientModel, Moment, Outcome
+from fedloom.federation.method import ClientModel, Moment, Outcome, Phase, Step
+from fedloom.federation.optim import Adam
 from fedloom.federation.stack import Bound
 from fedloom.federation.tasks.forecast import DAYS_PER_WEEK, ForecastTask, Windows
 
@@ -99,6 +101,10 @@ class Forecaster(ClientModel):
     def build(self, task: ForecastTask) -> nn.Module:
         """One client's encoder and decoder."""
         return PlainForecaster(task, self.params.encoder, self.params.width, self.params.depth)
+
+    def steps(self, phase: Phase, lr: float) -> Sequence[Step]:
+        """One Adam step (Atlas, Sec. 5.1)."""
+        return (Step(self.loss, Adam(lr)),)
 
     def loss(self, model: Bound, batch: Windows, moment: Moment) -> Outcome:
         """Masked squared error of one client's minibatch."""

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fedloom.check.problems import PROTOCOL, problem
-from fedloom.federation.method import ClientModel, Method, Moment, Outcome, Step
+from fedloom.federation.method import ClientModel, Method, Moment, Outcome, Phase, Step
 from fedloom.federation.optim import SGD
 from fedloom.federation.rounds import Federation, State
 from fedloom.federation.stack import Bound
@@ -39,6 +39,9 @@ class OneWeight(ClientModel):
         module.w = nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
         module.forward = lambda batch: module.w.expand(*batch.last.shape, 4)
         return module
+
+    def steps(self, phase: Phase, lr: float) -> tuple[Step, ...]:
+        return (Step(self.loss, SGD(lr)),)
 
     def loss(self, model: Bound, batch: tuple, moment: Moment) -> Outcome:
         target = (batch.last * batch.valid).sum() / batch.valid.sum()
