@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fedloom.errors import main
 from fedloom.evaluation.families.registry import module
-from fedloom.evaluation.folders import Folders
+from fedloom.evaluation.folders import Folders, beside
 from fedloom.federation.runs import choose_device, read_spec
 from fedloom.methods.registry import make
 
@@ -17,11 +17,13 @@ def run() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the panel or trajectories")
     parser.add_argument("--partition", type=Path, required=True, help="folder of the partition")
     parser.add_argument("--truth", type=Path, help="folder of the known truth, where there is one")
+    named = "role and data folder of another dataset to read"
+    parser.add_argument("--beside", type=beside, default=[], action="append", metavar="ROLE=FOLDER", help=named)
     parser.add_argument("--out", type=Path, help="where the metrics go (the run's folder, if not given)")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     a = parser.parse_args()
     evaluation = module(read_spec(a.run)["family"])
-    folders = Folders(a.run, a.data, a.partition, a.truth)
+    folders = Folders(a.run, a.data, a.partition, a.truth, dict(a.beside))
     evaluation.evaluate(folders, a.out or a.run, make, choose_device(a.device))
 
 

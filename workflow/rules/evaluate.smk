@@ -1,6 +1,6 @@
 """A run's errors on the test part; all of a study's in one file, for users.
 
-Needs: a run, its panel and partition.
+Needs: a run, its data and partition, the truth where it is known, and the datasets that evaluation reads beside them.
 Makes: metrics.parquet (one number a row, with what it is a number of) and diagnostics.safetensors in the run's folder;
     results/{study}/metrics.parquet, which no rule reads.
 """
@@ -8,7 +8,7 @@ Makes: metrics.parquet (one number a row, with what it is a number of) and diagn
 
 rule evaluate:
     input:
-        unpack(lambda w: PLAN.inputs(w.dataset, truth=True)),
+        unpack(lambda w: PLAN.inputs(w.dataset, truth=True, beside=True)),
         weights=f"{RUN}/weights.safetensors",
         rounds=f"{RUN}/rounds.parquet",
         run=f"{RUN}/run.json",
@@ -27,12 +27,13 @@ rule evaluate:
         data=lambda w: PLAN.data_folder(w.dataset),
         partition=subpath(input.partition_partition, parent=True),
         truth=lambda w: PLAN.truth_arguments(w.dataset),
+        beside=lambda w: PLAN.beside_arguments(w.dataset),
         run=subpath(input.run, parent=True),
     message:
         "evaluate {wildcards.method}/{wildcards.variant} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
         "python scripts/evaluate.py --run {params.run} --data {params.data} --partition {params.partition} {params.truth}"
-        " --device {resources.device} 2> {log}"
+        " {params.beside} --device {resources.device} 2> {log}"
 
 
 rule metrics:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field, ValidationInfo, create_model, field_validator
 
@@ -20,6 +20,8 @@ from fedloom.partition.windows import PartitionSettings
 
 T = TypeVar("T")
 
+Role = Annotated[str, Field(pattern="^[a-z][a-z_]*$")]  # part of the name of a rule's input
+
 
 class Dataset(Strict):
     """What all datasets have. Each section goes to one step of the pipeline, which sees its own and no other."""
@@ -30,6 +32,7 @@ class Dataset(Strict):
     title: str
     licence: str
     files: dict[str, RawFile] = Field({}, description="key -> raw file; generated data have none")
+    beside: dict[Role, str] = Field({}, description="role -> dataset that evaluation reads beside this one")
 
     def fetch_section(self, key: str) -> str:
         """The settings of fetching one raw file, as sorted JSON."""

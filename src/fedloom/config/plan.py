@@ -134,7 +134,7 @@ class Plan:
     scale: str
     threads: int
     titles: Mapping[str, str]
-    datasets: Mapping[str, AnyDataset]
+    datasets: Mapping[str, AnyDataset]  # those of the runs, and those beside them
     runs: Mapping[RunKey, Spec]
     artifacts: tuple[ArtifactPlan, ...]
     targets: Mapping[str, tuple[str, ...]]
@@ -144,16 +144,22 @@ class Plan:
         names = sorted(name for name, dataset in self.datasets.items() if dataset.family == family)
         return "|".join(map(re.escape, names)) or "(?!)"
 
-    def inputs(self, dataset: str, truth: bool = False) -> dict[str, str]:
-        """What a run reads of ``dataset``: its data, its partition and, if asked for, the truth where it has one."""
+    def inputs(self, dataset: str, truth: bool = False, beside: bool = False) -> dict[str, str]:
+        """What a run reads of ``dataset``: its data and its partition.
+
+        Evaluation asks for more: the ``truth`` where there is one, and the same of the datasets ``beside`` it.
+        """
         data, partition = FAMILIES[self.datasets[dataset].family]
         known = TRUTH if truth and self.has_truth(dataset) else {}
         named = {"data": data, "partition": partition, "truth": known}
-        return {
+        own = {
             f"{kind}_{part}": path.format(dataset=dataset)
             for kind, files in named.items()
             for part, path in files.items()
         }
+        others = self.datasets[dataset].beside if beside else {}
+        read = {role: self.inputs(other, truth) for role, other in others.items()}
+        return own | {f"beside_{role}_{name}": path for role, files in read.items() for name, path in files.items()}
 
     def raw_files(self, dataset: str) -> list[str]:
         """The dataset's raw files, each with the note of where it came from."""
@@ -166,6 +172,11 @@ class Plan:
     def truth_arguments(self, dataset: str) -> str:
         """What the script of evaluation is told of the truth."""
         return f"--truth results/data/{dataset}/truth" if self.has_truth(dataset) else ""
+
+    def beside_arguments(self, dataset: str) -> str:
+        """What the script of evaluation is told of the datasets beside this one."""
+        others = self.datasets[dataset].beside.items()
+        return " ".join(f"--beside {role}={self.data_folder(other)}" for role, other in others)
 
     def has_truth(self, dataset: str) -> bool:
         """Whether the dataset has an artifact of known truth beside it."""
@@ -188,7 +199,7 @@ class Plan:
     def constraints(self) -> dict[str, str]:
         """For every wildcard of the rules the expression that matches what is planned and nothing else."""
         allowed = {field: sorted({str(getattr(key, field)) for key in self.runs}) for field in RunKey._fields}
-        allowed |= {"scale": [self.scale], "study": sorted(self.titles)}
+        allowed |= {"scale": [self.scale], "study": sorted(self.titles), "dataset": sorted(self.datasets)}
         for kind in ("table", "figure"):
             allowed[kind] = sorted({artifact.name for artifact in self.artifacts if artifact.kind == kind})
         return {wildcard: "|".join(map(re.escape, values)) or "(?!)" for wildcard, values in allowed.items()}

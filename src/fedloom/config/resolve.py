@@ -63,7 +63,8 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
             shown = [each for each in artifacts if each.study == name and each.name in wanted]
             files = (file for each in shown for file in each.files)
             targets[target] = (*files, *([f"results/{name}/metrics.parquet"] if target == name and shown else []))
-    used = {name: datasets[name] for name in sorted({key.dataset for key in runs})}
+    named = {key.dataset for key in runs}
+    used = {name: datasets[name] for name in sorted(named.union(*(datasets[name].beside.values() for name in named)))}
     return Plan(settings.scale, scale.threads, titles, used, runs, tuple(artifacts), targets)
 
 
@@ -146,6 +147,9 @@ class _Resolver:
 
     def _runs(self, group: Group, where: str) -> Iterator[tuple[RunKey, Spec]]:
         choose(group.dataset, self.datasets, f"{where}.dataset")
+        others = self.datasets.keys() - {group.dataset}
+        for role, other in self.datasets[group.dataset].beside.items():
+            choose(other, others, f"config/datasets/{group.dataset}.yaml: beside.{role}")
         family = self.datasets[group.dataset].family
         if family != self.study.family:
             raise InputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -135,6 +136,49 @@ def test_what_does_not_exist_is_named_in_one_line(plan_of: PlanOf, asked: dict[s
         plan_of(asked)
     assert line in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def with_beside(folder: Path, beside: dict[str, str]) -> None:
+    """Let ``regimes`` of the test name others beside it, of which ``other`` exists."""
+    path = folder / "datasets" / "regimes.yaml"
+    content = yaml.safe_load(path.read_text())
+    path.with_stem("other").write_text(yaml.safe_dump(content))
+    path.write_text(yaml.safe_dump(content | {"beside": beside}))
+
+
+def test_a_dataset_beside_another_is_built_for_evaluation_without_runs_of_its_own(
+    plan_of: PlanOf, tmp_path: Path
+) -> None:
+    plan_of(scale())
+    with_beside(tmp_path, {"targets": "other"})
+    plan = read_plan(tmp_path, Settings(scale="tiny", studies=("one",)))
+    assert {key.dataset for key in plan.runs} == {"regimes"}
+    assert re.fullmatch(plan.constraints()["dataset"], "other")
+    assert re.fullmatch(plan.of_family("forecast"), "other")
+    alone, judged = plan.inputs("regimes"), plan.inputs("regimes", truth=True, beside=True)
+    assert judged.items() > alone.items()
+    added = {name.removeprefix("beside_targets_"): path for name, path in judged.items() - alone.items()}
+    assert added == plan.inputs("other", truth=True)
+    assert plan.beside_arguments("regimes") == "--beside targets=results/data/other/panel"
+    assert plan.beside_arguments("other") == ""
+
+
+@pytest.mark.parametrize(
+    ("beside", "line"),
+    [
+        ({"targets": "othr"}, "regimes.yaml: beside.targets: found 'othr', expected other (did you mean 'other'?)"),
+        ({"targets": "regimes"}, "regimes.yaml: beside.targets: found 'regimes', expected other"),
+        ({"to be": "other"}, "regimes.yaml: beside.to be.[key]: found 'to be', expected: "),
+    ],
+)
+def test_a_dataset_beside_another_must_exist_and_be_another(
+    plan_of: PlanOf, tmp_path: Path, beside: dict[str, str], line: str
+) -> None:
+    plan_of(scale())
+    with_beside(tmp_path, beside)
+    with pytest.raises(InputError) as error:
+        read_plan(tmp_path, Settings(scale="tiny", studies=("one",)))
+    assert line in str(error.value)
 
 
 def test_a_target_must_name_artifacts(plan_of: PlanOf) -> None:
