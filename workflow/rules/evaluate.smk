@@ -10,6 +10,7 @@ rule evaluate:
     input:
         unpack(lambda w: PLAN.inputs(w.dataset, truth=True, beside=True)),
         weights=f"{RUN}/weights.safetensors",
+        snapshots=f"{RUN}/snapshots.safetensors",
         rounds=f"{RUN}/rounds.parquet",
         run=f"{RUN}/run.json",
     output:

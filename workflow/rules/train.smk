@@ -1,8 +1,9 @@
 """One federation, trained.
 
 Needs: a dataset's panel or trajectories, their partition, the run's spec.
-Makes: results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}/: weights of the selected and of the last round,
-    what every round logged, the spec with its verdict; outside identity the timing and the environment.
+Makes: results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}/: weights of the selected and of the last round, of
+    further rounds where the protocol keeps them, what every round logged, the spec with its verdict; outside identity
+    the timing and the environment.
     What a killed training needs to go on lies in results/state and is no output.
 """
 
@@ -12,6 +13,7 @@ rule train:
         unpack(lambda w: PLAN.inputs(w.dataset)),
     output:
         weights=f"{RUN}/weights.safetensors",
+        snapshots=f"{RUN}/snapshots.safetensors",
         rounds=f"{RUN}/rounds.parquet",
         run=f"{RUN}/run.json",
         timing=f"{RUN}/timing.parquet",

@@ -122,6 +122,7 @@ def resumed_equals_unbroken(subject: Subject) -> None:
     )
     assert unbroken.best.round == state.best.round, "resumed training selects another round"
     assert _gap(unbroken.best.weights, state.best.weights) == 0, "resumed training judges other weights"
+    assert _gap(unbroken.snapshots, state.snapshots) == 0, "resumed training keeps other snapshots"
 
 
 def seed_decides(subject: Subject) -> None:

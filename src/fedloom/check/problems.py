@@ -20,7 +20,7 @@ from fedloom.federation.tasks.trajectory import TrajectoryTask, trajectory_task
 NAMES = "abcde"
 CLIENTS, STEPS, HISTORY, HORIZON = len(NAMES), 160, 12, 4
 TRAIN_END, VALIDATION_END = 100, 130
-PROTOCOL = Protocol(rounds=3, batch=16, train_stride=2, validation_stride=2, precision="float64")
+PROTOCOL = Protocol(rounds=3, batch=16, train_stride=2, validation_stride=2, snapshot_every=2, precision="float64")
 
 
 class Problem(Shape):

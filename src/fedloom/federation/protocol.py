@@ -11,7 +11,9 @@ class Protocol:
 
     An epoch takes one sample in ``train_stride``, drawn anew every time; validation takes one window in
     ``validation_stride``, the same in every round and run. Neither follows the clock: every n-th window of a day would
-    show a model the same times of day for ever. ``precision`` is the floating-point type of weights and data.
+    show a model the same times of day for ever. The weights of every ``snapshot_every``-th round and of the last one
+    are kept for what must not be known while training (0: none are). ``precision`` is the floating-point type of
+    weights and data.
     """
 
     rounds: int = 200
@@ -21,14 +23,16 @@ class Protocol:
     train_stride: int = 1
     validation_stride: int = 1
     validate_every: int = 1
+    snapshot_every: int = 0
     precision: str = "float32"
 
     def __post_init__(self) -> None:
         for name in ("batch", "epochs", "train_stride", "validation_stride", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"protocol.{name}: expected at least 1, found {getattr(self, name)}")
-        if self.rounds < 0:
-            raise ValueError(f"protocol.rounds: expected at least 0, found {self.rounds}")
+        for name in ("rounds", "snapshot_every"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"protocol.{name}: expected at least 0, found {getattr(self, name)}")
         if not 0 < self.participation <= 1:
             raise ValueError(f"protocol.participation: expected a share in (0, 1], found {self.participation}")
         if self.precision not in ("float32", "float64"):

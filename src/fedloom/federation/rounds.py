@@ -15,7 +15,7 @@ from fedloom.federation.memory import clients_per_chunk
 from fedloom.federation.method import Clients, Method, Moment, Phase, Uploads
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import draw_clients, name_key
-from fedloom.federation.stack import Bound, StackedBound, Tensors, build, matching, stack_clients, tensors_of
+from fedloom.federation.stack import Bound, StackedBound, Tensors, build, compact, matching, stack_clients, tensors_of
 from fedloom.federation.task import Task, Validation
 
 EVALUATION_CHUNK = 2**16  # client-windows a prediction call takes at most
@@ -34,8 +34,8 @@ class Best:
 class State:
     """All that training carries from round to round; saved and loaded whole.
 
-    ``log`` has one entry (round, client or "all", quantity, value) a logged number. ``diverged`` says why training
-    ended early.
+    ``log`` has one entry (round, client or "all", quantity, value) a logged number. ``snapshots`` are kept weights by
+    ``round{r}/{name}``, as they will be written. ``diverged`` says why training ended early.
     """
 
     round: int
@@ -45,6 +45,7 @@ class State:
     server: Tensors
     best: Best = field(default_factory=Best)
     log: list[tuple[int, str, str, float]] = field(default_factory=list)
+    snapshots: Tensors = field(default_factory=dict)
     diverged: str | None = None
 
 
@@ -124,6 +125,9 @@ class Federation:
             last = state.round == self.rounds - 1
             if state.diverged is None and (last or state.round % self.protocol.validate_every == 0):
                 self._select(state)
+            every = self.protocol.snapshot_every
+            if state.diverged is None and every and (last or (state.round + 1) % every == 0):
+                state.snapshots |= compact(self.weights(state), f"round{state.round}")
         state.round += 1
 
     def _note(self, state: State, quantity: str, values: float | Tensor | np.ndarray) -> None:

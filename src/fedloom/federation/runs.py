@@ -21,8 +21,8 @@ from fedloom.errors import InputError
 from fedloom.federation.method import Method
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.rounds import Federation, State
-from fedloom.federation.stack import Tensors
-from fedloom.federation.store import Saver, Store, below, compact, log_frame, read_tensors, spread, write_tensors
+from fedloom.federation.stack import Tensors, compact
+from fedloom.federation.store import Saver, Store, below, log_frame, read_tensors, spread, write_tensors
 from fedloom.federation.task import Task
 from fedloom.federation.tasks import registry as tasks
 
@@ -46,9 +46,15 @@ class Run:
     tensors: Tensors
 
     def weights(self, selection: str) -> Tensors:
-        """Weights [C, ...] of the ``selected`` or the ``last`` round, on the task's device."""
+        """Weights [C, ...] of the ``selected`` or the ``last`` round, or of ``round{r}``, on the task's device."""
         moved = {n: t.to(self.task.device) for n, t in below(self.tensors, selection).items()}
         return spread(moved, len(self.task.ids))
+
+    @property
+    def snapshots(self) -> list[int]:
+        """The rounds whose weights were kept, in order; ``round{r}`` is the selection of each."""
+        found = {name.partition("/")[0] for name in self.tensors}
+        return sorted(int(name.removeprefix("round")) for name in found if name.startswith("round"))
 
 
 def choose_device(name: str) -> torch.device:
@@ -127,6 +133,8 @@ def _write(federation: Federation, task: Task, state: State, spec: dict[str, Any
         weights = compact(state.best.weights, "selected") | compact(federation.weights(state), "last")
     with atomic(out / "weights.safetensors") as temporary:
         write_tensors(temporary, weights)
+    with atomic(out / "snapshots.safetensors") as temporary:
+        write_tensors(temporary, state.snapshots)
     with atomic(out / "rounds.parquet") as temporary:
         log_frame(state.log).to_parquet(temporary)
     described = {
@@ -160,6 +168,6 @@ def read_run(folder: Path, data: Path, partition: Path, make: Maker, device: tor
     if task.ids != described["clients"]:
         raise InputError(f"{folder / 'run.json'}: clients: expected those of {partition}, found others")
     method = make(spec)
-    tensors, _ = read_tensors(folder / "weights.safetensors")
+    tensors = read_tensors(folder / "weights.safetensors")[0] | read_tensors(folder / "snapshots.safetensors")[0]
     skeleton = method.client(task).to(device=device, dtype=task.dtype)
     return Run(spec, described["verdict"], described["reason"], method, task, skeleton, tensors)

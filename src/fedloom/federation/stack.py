@@ -110,3 +110,9 @@ def stack_clients(
 def matching(names: list[str] | Tensors, prefixes: tuple[str, ...]) -> list[str]:
     """Parameter names that equal a prefix or lie below it (``encoder`` matches ``encoder.hour.weight``, "" all)."""
     return [n for n in names if any(not p or n == p or n.startswith(p + ".") for p in prefixes)]
+
+
+def compact(weights: Tensors, prefix: str) -> Tensors:
+    """Tensors [C, ...] ready to be written: prefixed, contiguous, one row where all clients share the tensor."""
+    rows = {n: w[:1] if w.shape[0] > 1 and w.stride(0) == 0 else w for n, w in weights.items()}
+    return {f"{prefix}/{n}": w.detach().cpu().contiguous().clone() for n, w in rows.items()}

@@ -25,6 +25,7 @@ from torch import Tensor
 from fedloom.artifacts import atomic
 from fedloom.errors import InputError
 from fedloom.federation.rounds import Best, State
+from fedloom.federation.stack import compact
 
 LOG_COLUMNS = ["round", "client", "quantity", "value"]
 
@@ -33,12 +34,6 @@ def log_frame(log: list[tuple[int, str, str, float]]) -> pd.DataFrame:
     """A state's log as a table: round, client, quantity, value."""
     frame = pd.DataFrame(log, columns=LOG_COLUMNS)
     return frame.astype({"round": "int32", "client": "str", "quantity": "str", "value": "float64"})
-
-
-def compact(weights: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Tensors ready to be written: prefixed, contiguous, one row where all clients share the tensor."""
-    rows = {n: w[:1] if w.shape[0] > 1 and w.stride(0) == 0 else w for n, w in weights.items()}
-    return {f"{prefix}/{n}": w.detach().cpu().contiguous().clone() for n, w in rows.items()}
 
 
 def below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -111,6 +106,7 @@ class Store:
             **compact(state.buffers, "buffers"),
             **compact(state.server, "server"),
             **compact(state.best.weights, "best"),
+            **{f"snapshots/{n}": t for n, t in state.snapshots.items()},
         }
         for step, moments in state.moments.items():
             tensors |= {f"moments/{step}/{n}": t.cpu().contiguous() for n, t in moments.items()}
@@ -162,6 +158,7 @@ class Store:
             server=_as_before(below(moved, "server"), fresh.server),
             best=Best(best_round, best_score, spread(below(moved, "best"), clients)),
             log=[(int(r), str(c), str(q), float(v)) for r, c, q, v in log.itertuples(index=False)],
+            snapshots=below(tensors, "snapshots"),
         )
 
     def clear(self) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +16,7 @@ import torch
 from fedloom.check.problems import PROTOCOL, problem
 from fedloom.errors import InputError
 from fedloom.federation.rounds import Federation, State
+from fedloom.federation.stack import compact
 from fedloom.federation.store import Saver, Store, log_frame
 from fedloom.methods.atlas import Atlas
 
@@ -105,3 +107,23 @@ def test_a_signal_saves_after_the_round_and_ends_training(
             signal.signal(n, handler)
     assert state.round == 1
     assert load(saver.store, federation).round == 1
+
+
+def test_snapshots_are_the_judged_weights_of_their_rounds(federation: Federation) -> None:
+    state = federation.start()
+    federation.step(state)
+    assert not state.snapshots
+    federation.step(state)
+    expected = compact(federation.weights(state), "round1")
+    federation.step(state)
+    expected |= compact(federation.weights(state), "round2")
+    assert state.snapshots.keys() == expected.keys()
+    assert all(torch.equal(t, expected[n]) for n, t in state.snapshots.items())
+    shared, own = (state.snapshots[f"round1/{name}"] for name in ("codebook", "decoder.weight"))
+    assert (len(shared), len(own)) == (1, len(federation.task.ids))
+
+
+def test_a_run_without_snapshots_keeps_none() -> None:
+    protocol = replace(PROTOCOL, snapshot_every=0)
+    off = Federation(Atlas(Atlas.Params(encoder="compact", width=8)), problem().task(), protocol, seed=0)
+    assert not after(off, 3).snapshots
