@@ -35,11 +35,25 @@ class World:
         with torch.no_grad():
             return torch.vmap(one)(self.weights, *arguments)
 
-    def _batches(self, part: str, cost: int) -> Iterator[tuple[Tensor, Tensor, Trajectories]]:
-        """Batches of a part: positions [C, B] in the task's arrays, which exist [C, B], the batch."""
-        for rows, numbers in self.task.chunks(part, max(1, STEPS_AT_ONCE // cost)):
-            at, exists = self.task.positions(part, rows, numbers)
-            yield at, exists, self.task.batch(part, rows, numbers)
+    def _batches(
+        self, part: str, cost: int, units: Tensor | None = None
+    ) -> Iterator[tuple[Tensor, Tensor, Trajectories]]:
+        """Batches of a part: positions [C, B] in the task's arrays, which exist [C, B], the batch.
+
+        With ``units`` only sequences whose position is among them.
+        """
+        task, members = self.task, self.task.rows[part]
+        wanted = members >= 0
+        if units is not None:
+            wanted &= torch.isin(members, units)
+        rows = torch.arange(len(members), device=task.device)
+        # Each client's wanted numbers first, then numbers that no client has, which are padding.
+        numbers = torch.arange(members.shape[1], device=task.device).where(wanted, members.shape[1]).sort(1).values
+        width = max(1, STEPS_AT_ONCE // (cost * len(rows) * task.longest))
+        for begin in range(0, int(wanted.sum(1).max()), width):
+            chosen = numbers[:, begin : begin + width]
+            at, exists = task.positions(part, rows, chosen)
+            yield at, exists, task.batch(part, rows, chosen)
 
     def potentials(self, part: str, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Outcome probabilities [n, L, A + 1] under each of ``actions`` [A] and, last, under the logged action.
@@ -60,19 +74,14 @@ class World:
         Only sequences whose position is in ``units`` are simulated; also their positions [n], in the order of rows.
         """
         width = plans_PW.shape[1]
-        wanted = torch.zeros(len(self.task.units), dtype=torch.bool, device=self.task.device)
-        wanted[units] = True
         found, places = [], []
-        for at, exists, batch in self._batches(part, draws * len(plans_PW)):
-            taken = exists & wanted[at]
-            if not bool(taken.any()):
-                continue
+        for at, exists, batch in self._batches(part, draws * len(plans_PW), units):
             noise, luck = self._noise(at, "simulate", (draws, width))
             asked = self._every_client(
                 lambda m, b, z, u: self.answers.simulate(m, b, plans_PW, first, z, u), batch, noise, luck
             )
-            found.append(asked.mean(-1).movedim(1, 0)[:, taken].movedim(2, 0))
-            places.append(at[taken])
+            found.append(asked.mean(-1).movedim(1, 0)[:, exists].movedim(2, 0))
+            places.append(at[exists])
         return torch.cat(found, 2), torch.cat(places)
 
     def generate(self, part: str) -> tuple[Trajectories, Tensor]:

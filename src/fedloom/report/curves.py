@@ -23,7 +23,7 @@ MARKERS = ("", "o", "s", "^")
 
 @dataclass(frozen=True)
 class Curve:
-    """Validation error of a method over its rounds: mean, least and largest over seeds, and megabytes sent so far.
+    """Error of a method over its rounds: mean, least and largest over seeds, and megabytes sent so far.
 
     The index of ``error`` (columns mean, least, largest) is the number of finished rounds; ``sent`` [rounds] counts
     the uploads of all clients together.
@@ -80,6 +80,11 @@ def curve(shown: Shown, dataset: str, method: str, variant: str, quantity: str) 
     folders = runs.loc[(runs[ROW] == [dataset, method, variant]).all(axis=1), "folder"]
     logs = [shown.rounds(folder) for folder in folders]
     values = [log[(log["quantity"] == quantity) & (log["client"] == "all")].set_index("round")["value"] for log in logs]
+    return over_seeds(values, logs)
+
+
+def over_seeds(values: list[pd.Series], logs: list[pd.DataFrame]) -> Curve | None:
+    """Return the curve of the values by round (from 0) and the log of each seed's run; None without any value."""
     if not any(len(value) for value in values):
         return None
     seeds = pd.concat(values, axis=1)

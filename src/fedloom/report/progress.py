@@ -1,25 +1,34 @@
-"""What learning brings as rounds and megabytes go by: error of effects by round, downstream AUC by traffic."""
+"""What learning brings as rounds and megabytes go by: error of effects by round, downstream AUC by traffic.
+
+Errors by round are those of the kept weights of these rounds against the truth; training logs none of them.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from fedloom.report.causal import methods, pick, tidy
-from fedloom.report.curves import MEGABYTE, curve, looks
+from fedloom.report.curves import MEGABYTE, Curve, looks, over_seeds
 from fedloom.report.figure import Figure
 from fedloom.report.labels import run_label
 from fedloom.report.shown import Shown
+from fedloom.report.summary import ROW
 from fedloom.report.utility import downstream
 
-QUANTITY = "pehe_root"
+METRIC = "pehe_root"
 STAYS = 3
 """How many evaluations in a row must stay at or below a target for it to count as reached."""
+
+LEVELS = {"constant_effect": ("true mean effect for everyone", ":"), "oracle": ("true mechanism, as few draws", "-.")}
+"""What needs no model, on the same units: name in print and line style. The first is the target."""
 
 WIDTH, ROW_HEIGHT, LEGEND_HEIGHT = 7.2, 2.7, 0.6
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -27,42 +36,62 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 def convergence(shown: Shown) -> Figure:
     """Draw root PEHE over a window by round on every dataset with a truth, and by megabyte sent up."""
-    frame = tidy(shown)
-    names = methods(shown.runs)
-    found = {(d, name): curve(shown, d, *name, QUANTITY) for d in shown.datasets for name in names}
-    known = {key: value for key, value in found.items() if value is not None}
-    datasets = [dataset for dataset in shown.datasets if any(key[0] == dataset for key in known)]
+    frame = by_round(shown)
+    datasets = [dataset for dataset in shown.datasets if dataset in set(frame["dataset"])]
     size = (WIDTH, ROW_HEIGHT * max(1, len(datasets)) + LEGEND_HEIGHT)
     drawn, axes = plt.subplots(max(1, len(datasets)), 2, figsize=size, squeeze=False, sharey="row")
+    names = methods(shown.runs)
+    styles = dict(zip(names, looks(len(names)), strict=True))
     handles: dict[str, Artist] = {}
     reached: list[str] = []
-    styles = dict(zip(names, looks(len(names)), strict=True))
-    for (by_round, by_megabyte), dataset in zip(axes, datasets, strict=False):
-        target = constant_effect(frame, dataset)
-        for name in names:
-            value = known.get((dataset, name))
-            if value is None:
-                continue
-            (handles[run_label(*name)],) = by_round.plot(value.error.index, value.error["mean"], **styles[name])
-            bounds = value.error["least"], value.error["largest"]
-            by_round.fill_between(value.error.index, *bounds, color=styles[name]["color"], alpha=0.15, lw=0)
-            if value.sent.iloc[-1] > 0:
-                by_megabyte.plot(value.sent, value.error["mean"], **styles[name])
-            rounds = rounds_to_target(value.error["mean"], target)
-            reached.append(f"{run_label(*name)} {'not' if rounds is None else f'in round {rounds}'}")
-        if not math.isnan(target):
-            for ax in (by_round, by_megabyte):
-                handles["true mean effect for everyone"] = ax.axhline(target, color="0.35", ls=":", lw=1)
-        by_round.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-        by_round.set(title=shown.label(dataset), xlabel="round", ylabel="root PEHE")
-        by_megabyte.set(xlabel="sent up by all clients (MB)")
+    for (left, right), dataset in zip(axes, datasets, strict=False):
+        of = frame[frame["dataset"] == dataset]
+        levels = {name: of.loc[of["prediction"] == name, "value"].mean() for name in LEVELS}
+        found = {name: progress(shown, of, dataset, *name) for name in names}
+        for name, value in found.items():
+            if value is not None:
+                handles[run_label(*name)] = _draw(left, right, value, styles[name])
+                target = levels["constant_effect"]
+                reached.append(f"{run_label(*name)} {_reached(value.error['mean'], target)}")
+        for level, (label, style) in LEVELS.items():
+            for ax in (left, right):
+                handles[label] = ax.axhline(levels[level], color="0.35", ls=style, lw=1)
+        left.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        left.set(title=shown.label(dataset), xlabel="round", ylabel="root PEHE")
+        right.set(xlabel="sent up by all clients (MB)")
     drawn.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=3)
     notes = (
-        "Root PEHE over a window on some validation units, with few draws, during training; line: mean over seeds, "
-        "band: least to largest. Dotted: the error of giving everyone the true mean effect, which is the target. "
-        f"Reached, and kept for {STAYS} evaluations: {'; '.join(reached) or 'nothing was logged'}. {shown.facts}"
+        f"Root PEHE over a window on {_units(frame)} by the weights of each round that was kept, computed after "
+        f"training, which never sees it; line: mean over seeds, band: least to largest.{_early(frame)} Dotted, the "
+        "target: the error of giving everyone the true mean effect. Dash-dotted: what so few draws leave of the true "
+        f"mechanism itself. At or below the target, kept for {STAYS} evaluations: "
+        f"{'; '.join(reached) or 'nothing was kept'}. {shown.facts}"
     )
     return Figure(drawn, shown.caption, notes)
+
+
+def by_round(shown: Shown) -> pd.DataFrame:
+    """Return the errors of the rounds' weights: dataset, method, variant, seed, round (from 0), prediction, value, n.
+
+    ``prediction`` is empty for the model's own; ``early`` says that the model was not whole yet in that round.
+    """
+    metrics = shown.metrics
+    of = metrics[(metrics["metric"] == METRIC) & (metrics["selection"] == "last")].reset_index(drop=True)
+    parts = [dict(p.split("=", 1) for p in c.split(",")) if c else {} for c in of["condition"]]
+    columns = ["round", "scope", "prediction", "selectable"]
+    under = pd.DataFrame(parts, index=of.index).reindex(columns=columns).fillna("")
+    of = of[[*ROW, "seed", "value", "n"]].join(under)
+    of = of[(of["round"] != "") & (of["scope"] == "window")]
+    return of.assign(round=of["round"].astype(int), early=of["selectable"] == "no")
+
+
+def progress(shown: Shown, frame: pd.DataFrame, dataset: str, method: str, variant: str) -> Curve | None:
+    """Return the curve of a method's variant from the rows of ``by_round``; None where it has none."""
+    runs = shown.runs
+    folders = runs.loc[(runs[ROW] == [dataset, method, variant]).all(axis=1)].set_index("seed")["folder"]
+    own = frame[(frame[ROW] == [dataset, method, variant]).all(axis=1) & (frame["prediction"] == "")]
+    values = {seed: of.set_index("round")["value"] for seed, of in own.groupby("seed")}
+    return over_seeds(list(values.values()), [shown.rounds(folders[seed]) for seed in values])
 
 
 def rounds_to_target(error: pd.Series, target: float) -> int | None:
@@ -77,10 +106,40 @@ def rounds_to_target(error: pd.Series, target: float) -> int | None:
     return None
 
 
-def constant_effect(frame: pd.DataFrame, dataset: str) -> float:
-    """Return the root PEHE of giving everyone the true mean effect, NaN where there is no truth."""
-    of = pick(frame[frame["dataset"] == dataset], metric=QUANTITY, scope="window", prediction="constant_effect")
-    return float(of["ours_mean"].iloc[0]) if len(of) else math.nan
+def _reached(error: pd.Series, target: float) -> str:
+    """When a method reached the target, in words; a stay that the end of training cuts short is told apart."""
+    rounds = rounds_to_target(error, target)
+    if rounds is not None:
+        return f"from round {rounds}"
+    above = np.flatnonzero(error.to_numpy() > target)
+    stay = len(error) - (int(above[-1]) + 1 if len(above) else 0)
+    if not stay:
+        return "not"
+    return f"from round {error.index[-stay]}, but training ended after {stay} evaluation{'s' * (stay > 1)}"
+
+
+def _draw(left: Axes, right: Axes, value: Curve, look: dict[str, Any]) -> Artist:
+    look = look | {"marker": look["marker"] or "o", "ms": 3}  # few rounds are kept: show which
+    (line,) = left.plot(value.error.index, value.error["mean"], **look)
+    bounds = value.error["least"], value.error["largest"]
+    left.fill_between(value.error.index, *bounds, color=look["color"], alpha=0.15, lw=0)
+    if value.sent.iloc[-1] > 0:
+        right.plot(value.sent, value.error["mean"], **look)
+    return line
+
+
+def _units(frame: pd.DataFrame) -> str:
+    counts = sorted(set(frame["n"]))
+    return f"{'/'.join(str(n) for n in counts)} test sequences"
+
+
+def _early(frame: pd.DataFrame) -> str:
+    """Which rounds show a model that is not whole yet."""
+    early = sorted(set(frame.loc[frame["early"], "round"] + 1))
+    if not early:
+        return ""
+    listed = f"round{'s' * (len(early) > 1)} {', '.join(map(str, early))}"
+    return f" Dynamics or decoder are not trained to the end by {listed}, which could not be selected."
 
 
 def traffic(shown: Shown) -> Figure:

@@ -23,7 +23,7 @@ from fedloom.evaluation.schema import write_metrics
 from fedloom.partition.trajectories import DealSettings, make_trajectory_partition, write_trajectory_partition
 from fedloom.report.figure import read_caption, style, write_figure
 from fedloom.report.layout import latex, markdown
-from fedloom.report.progress import rounds_to_target
+from fedloom.report.progress import by_round, progress, rounds_to_target
 from fedloom.report.shown import Shown, show
 from fedloom.report.studies.fed_causaldiff import FIGURES, TABLES
 from fedloom.report.trajectories import counts_by_decile
@@ -79,14 +79,26 @@ class Bench:
         folder.mkdir(parents=True)
         record = {"spec": spec, "verdict": "finished", "reason": None, "rounds": 60, "selected_round": 50}
         (folder / "run.json").write_text(json.dumps(record | {"clients": CLIENTS}))
-        write_metrics(as_metrics(self.rows(dataset, seed, error), spec, "selected"), folder / "metrics.parquet")
+        tables = [as_metrics(self.rows(dataset, seed, error), spec, "selected")]
+        if dataset == "dkt-synth":
+            tables.append(as_metrics(self.kept_rounds(error), spec, "last"))
+        write_metrics(pd.concat(tables, ignore_index=True), folder / "metrics.parquet")
         log: list[tuple[int, str, str, float]] = []
         for round_ in range(60):
             log += [(round_, name, "bytes_up", 2e5 * (1 + (method == "fedavg"))) for name in CLIENTS]
-            if round_ % 10 == 9:
-                log.append((round_, "all", "pehe_root", error + 0.1 * np.exp(-round_ / 20)))
         pd.DataFrame(log, columns=["round", "client", "quantity", "value"]).to_parquet(folder / "rounds.parquet")
         self.runs.append(folder)
+
+    @staticmethod
+    def kept_rounds(error: float) -> list[dict[str, Any]]:
+        """Return metric rows of every tenth round's weights, of which those before the last three are not whole."""
+        rows = []
+        for round_ in range(9, 60, 10):
+            of = {"scope": "window", "round": round_, "selectable": "no" if round_ < 39 else None}
+            for prediction, value in ((None, error + 0.1 * np.exp(-round_ / 20)), ("constant_effect", 0.05)):
+                rows.append(row("pehe_root", value, 200, condition(prediction=prediction, **of)))
+            rows.append(row("pehe_root", 0.01, 200, condition(prediction="oracle", **of)))
+        return rows
 
     @staticmethod
     def rows(dataset: str, seed: int, error: float) -> list[dict[str, Any]]:
@@ -241,6 +253,28 @@ def test_a_target_counts_as_reached_only_where_the_error_stays_there() -> None:
     assert rounds_to_target(error, 0.3) == 40
     assert rounds_to_target(error, 0.05) is None
     assert rounds_to_target(error[:2], 1.0) is None
+
+
+def test_the_course_of_errors_is_read_off_the_kept_rounds_and_traffic_off_the_log(bench: Bench) -> None:
+    shown = bench.show("figure3")
+    frame = by_round(shown)
+    assert set(frame["dataset"]) == {"dkt-synth"}
+    assert progress(shown, frame, "diabetes130", "fedavg", "base") is None
+    found = progress(shown, frame, "dkt-synth", "fed_causaldiff", "base")
+    assert found is not None
+    assert list(found.error.index) == [10, 20, 30, 40, 50, 60]
+    assert found.error["mean"].iloc[0] == pytest.approx(0.025 + 0.1 * np.exp(-9 / 20))
+    assert found.error["largest"].iloc[0] - found.error["least"].iloc[0] == pytest.approx(0.01)
+    assert found.sent.tolist() == pytest.approx([rounds * len(CLIENTS) * 0.2 for rounds in found.error.index])
+
+
+def test_the_course_of_errors_says_when_the_target_is_reached_and_which_rounds_are_unfinished(bench: Bench) -> None:
+    notes = FIGURES["figure3"](bench.show("figure3")).notes
+    assert "on 200 test sequences" in notes
+    assert "by rounds 10, 20, 30, which could not be selected" in notes
+    assert "Fed-CausalDiff from round 30;" in notes
+    assert "w/o Ldis, no disentangling loss from round 50, but training ended after 2 evaluations" in notes
+    assert "FedAvg not." in notes
 
 
 def test_the_smaller_the_concentration_the_more_clients_differ() -> None:

@@ -34,6 +34,7 @@ from fedloom.federation.worlds import World
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
 SELECTIONS = ("selected", "last")
+SNAPSHOT_UNITS, SNAPSHOT_DRAWS = 200, 4  # the course of learning at a twentieth of what the final numbers cost
 
 
 @dataclass(frozen=True)
@@ -160,8 +161,12 @@ class Judge:
         synthetic = self.train.sequences(self.task, made)
         return utility_rows({"synthetic": synthetic}, real, test, self.task.actions, self.clients, seed)
 
-    def window_rows(self, world: World) -> list[Row]:
-        """Effects of whole windows and values of the four policies, by simulation; none where the truth is unknown."""
+    def window_rows(self, world: World, draws: int | None = None, most: int | None = None) -> list[Row]:
+        """Effects of whole windows and values of the four policies, by simulation; none where the truth is unknown.
+
+        With as many draws as the truth's floor has and for all units that it values, or with ``draws`` and for ``most``
+        units, the same ones for every run.
+        """
         if self.truth is None:
             return []
         first = int(self.truth.about["window_start"]) - 1
@@ -171,11 +176,13 @@ class Judge:
         row_of = self._truth_row()
         valued = np.asarray(np.isfinite(self.truth.values).all(axis=0))
         units = self.test.at[valued[row_of[self.test.at]]]
-        device, draws = self.task.device, len(self.truth.floor)
+        units = units[np.argsort(self.task.units.cpu().numpy()[units], kind="stable")[:most]]
+        floors = self.truth.floor[:draws]
+        device, draws = self.task.device, len(floors)
         asked = torch.from_numpy(actions).to(device), first, draws, torch.from_numpy(units).to(device)
         simulated, at = world.simulate("test", *asked)
         place = row_of[at.cpu().numpy()]
-        true, floor = self.truth.values[:, place], self.truth.floor[:, :, place].astype(np.float64)
+        true, floor = self.truth.values[:, place], floors[:, :, place].astype(np.float64)
         return window_rows(simulated.double().cpu().numpy(), true, self.unadjusted(), width, floor)
 
     def _true_potentials(self) -> Floats:
@@ -240,4 +247,19 @@ def _rows(judge: Judge, run: Run, selection: str) -> list[Row]:
     rows = judge.model_rows(world)
     if selection == "selected":  # what costs simulations or bootstraps is told of the headline weights alone
         rows += judge.window_rows(world) + judge.policy_rows(world) + judge.use_rows(world, run.spec["seed"])
+    else:
+        rows += _snapshot_rows(judge, run)
+    return rows
+
+
+def _snapshot_rows(judge: Judge, run: Run) -> list[Row]:
+    """Effects and values of windows by the weights of each round that was kept, with its number (from 0)."""
+    rows = []
+    rounds = run.method.rounds(run.spec["protocol"]["rounds"])
+    for round_ in run.snapshots:
+        world = World(run.method, run.skeleton, run.weights(f"round{round_}"), run.task)
+        early = None if run.method.selectable(round_, rounds) else "no"
+        for each in judge.window_rows(world, SNAPSHOT_DRAWS, SNAPSHOT_UNITS):
+            parts = dict(part.split("=") for part in each["condition"].split(","))
+            rows.append(each | {"condition": condition(**parts, round=round_, selectable=early)})
     return rows
