@@ -187,7 +187,8 @@ def one_client_needs_no_server(subject: Subject) -> None:
                     if key.rsplit("/", 1)[0] in received:
                         moments[key].zero_()
             epochs = PROTOCOL.epochs if phase.epochs is None else phase.epochs
-            sizes = (epochs, PROTOCOL.batch, PROTOCOL.train_stride)
+            batches = PROTOCOL.batches if phase.batches is None else phase.batches
+            sizes = (epochs, PROTOCOL.batch, PROTOCOL.train_stride, batches)
             work = Work(method, federation.skeleton, federation.task, phase, 3, round_, *sizes)
             train_clients(work, everyone, Ledger(1))
     gap = _gap(state.params | state.buffers, alone.params | alone.buffers)

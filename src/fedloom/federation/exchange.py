@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 WIRE_BYTES = 4  # a number travels as float32 or int32, whatever precision computes it
@@ -16,19 +17,23 @@ class Ledger:
         self.up = np.zeros(clients)
         self.down = np.zeros(clients)
 
-    def uploaded(self, clients: Tensor, numbers: int) -> None:
-        """Each of ``clients`` (positions) sent ``numbers`` numbers to the server."""
-        self.up[clients.numpy(force=True)] += WIRE_BYTES * numbers
+    def uploaded(self, clients: Tensor, numbers: int | Tensor) -> None:
+        """Each of ``clients`` (positions) sent ``numbers`` numbers to the server: one count for all, or one each."""
+        self.up[clients.numpy(force=True)] += WIRE_BYTES * _count(numbers)
 
-    def downloaded(self, clients: Tensor, numbers: int) -> None:
-        """Each of ``clients`` received ``numbers`` numbers from the server."""
-        self.down[clients.numpy(force=True)] += WIRE_BYTES * numbers
+    def downloaded(self, clients: Tensor, numbers: int | Tensor) -> None:
+        """Each of ``clients`` received ``numbers`` numbers from the server: one count for all, or one each."""
+        self.down[clients.numpy(force=True)] += WIRE_BYTES * _count(numbers)
 
     def along(self, sources: np.ndarray, receivers: np.ndarray, numbers: int) -> None:
         """``numbers`` numbers ran along every edge; a client's message to itself costs nothing."""
         between = sources != receivers
         np.add.at(self.up, sources[between], WIRE_BYTES * numbers)
         np.add.at(self.down, receivers[between], WIRE_BYTES * numbers)
+
+
+def _count(numbers: int | Tensor) -> int | NDArray[np.float64]:
+    return numbers.numpy(force=True) if isinstance(numbers, Tensor) else numbers
 
 
 class Exchange:

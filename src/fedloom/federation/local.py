@@ -54,16 +54,17 @@ class Work:
     epochs: int
     batch: int
     stride: int = 1
+    batches: int = 0
     backend: str = "batched"
 
 
-def draw_noise(step: Step, keys: Tensor, samples: int, dtype: torch.dtype) -> Tensors:
+def draw_noise(step: Step, task: Task, keys: Tensor, samples: int) -> Tensors:
     """The step's draws for clients with ``keys`` [c]: [c, B, *shape] each, or [c, *shape] where not per sample."""
     drawn = {}
     for name, spec in step.noise.items():
-        shape = (samples, *spec.shape) if spec.per_sample else spec.shape
+        shape = tuple(getattr(task, size) if isinstance(size, str) else size for size in spec.shape)
         draw = {"normal": normal, "uniform": uniform}[spec.kind]
-        drawn[name] = draw(derive(keys, name), shape, dtype)
+        drawn[name] = draw(derive(keys, name), (samples, *shape) if spec.per_sample else shape, task.dtype)
     return drawn
 
 
@@ -134,7 +135,7 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
     Clients come sorted by size, largest first, so that those with steps left are always a prefix of the rows: a
     finished client's weights, moments and buffers are not touched. Coupled clients share one order of samples.
     """
-    method, task, dtype = work.method, work.task, work.task.dtype
+    method, task = work.method, work.task
     sizes = task.sizes("train").to(task.device)[local.rows]
     steps = method.steps(work.phase)
     for step in steps:
@@ -158,13 +159,15 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
     )
     finite: list[Tensor] = []
     used = (sizes + work.stride - 1) // work.stride
+    if work.batches:
+        used = used.clamp(max=work.batches * work.batch)
     all_samples, longest = (int(n.max()) if count else 0 for n in (sizes, used))
     unused = torch.arange(longest, device=task.device)[None, :] >= used[:, None]
     remaining = used.tolist()
     per_epoch = math.ceil(longest / work.batch) if longest else 0
     gradients = {step.name: _one(step, work.skeleton, work.phase.progress) for step in steps}
     for epoch in range(work.epochs):
-        order = orders(derive(order_keys, "order", epoch), sizes, all_samples)[:, :longest]
+        order = orders(derive(order_keys, "order", epoch), sizes, all_samples, longest)
         order = order.masked_fill(unused, all_samples)
         for b in range(per_epoch):
             active = slice(0, sum(n > b * work.batch for n in remaining))
@@ -182,7 +185,7 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
                         fixed,
                         batch,
                         {n: p[active] for n, p in start.items()} if step.anchored else {},
-                        draw_noise(step, site, samples.shape[1], dtype),
+                        draw_noise(step, task, site, samples.shape[1]),
                     )
                     if exchange is not None:
                         grads, outcome = _coupled(step, work, exchange, *args)

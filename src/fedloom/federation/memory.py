@@ -31,7 +31,9 @@ def clients_per_chunk(work: Work, params: Tensors) -> int:
         module = work.skeleton
         tensors = {n: p.detach().requires_grad_() for n, p in module.named_parameters()} | dict(module.named_buffers())
         for step in work.method.steps(work.phase):
-            noise = {n: t[0] for n, t in draw_noise(step, task.keys[rows], width, task.dtype).items()}
+            if step.optimiser is None:
+                continue  # it keeps nothing for a gradient
+            noise = {n: t[0] for n, t in draw_noise(step, task, task.keys[rows], width).items()}
             with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(count, lambda t: t):
                 step.loss(Bound(module, tensors), single, Moment(tensors, noise))
     weights = sum(p[0].numel() * p.element_size() for p in params.values())

@@ -48,9 +48,12 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True)
 class Noise:
-    """A random tensor that a step asks for: ``shape`` per sample of the batch, or a step where not ``per_sample``."""
+    """A random tensor that a step asks for: ``shape`` per sample of the batch, or a step where not ``per_sample``.
 
-    shape: tuple[int, ...]
+    A word in ``shape`` stands for the task's number of that name (``tokens``: as many as a window has).
+    """
+
+    shape: tuple[int | str, ...]
     kind: str = "normal"
     per_sample: bool = True
 
@@ -79,12 +82,13 @@ class Step:
 class Phase:
     """One part of a round: who takes part, whether the shared tensors come down before and go up after.
 
-    ``epochs`` and ``participation`` are the protocol's where None. ``progress``, the share of the rounds that is over,
+    ``epochs``, ``batches`` and ``participation`` are the protocol's where None. ``progress``, the share of the rounds that is over,
     is filled in by the engine for schedules.
     """
 
     name: str = "train"
     epochs: int | None = None
+    batches: int | None = None
     participation: float | None = None
     download: bool = True
     upload: bool = True
@@ -175,6 +179,7 @@ class Method:
     takes_model: ClassVar[bool] = False  # trains the client model that the study names
     trains: ClassVar[bool] = True  # False for reference rows without a gradient step
     couples: ClassVar[bool] = False  # clients meet inside the forward pass
+    pools: ClassVar[bool] = False  # trains one model on everyone's samples, in one place
     only_averages: ClassVar[bool] = True  # the server does nothing but a weighted mean
 
     @dataclass(frozen=True)
@@ -263,7 +268,7 @@ class Method:
         """The server's new state; by default the weighted mean of each uploaded tensor."""
         return server | {name: uploads.mean(values) for name, values in uploads.tensors.items()}
 
-    def serve(self, server: Tensors, task: Any, round_: int) -> Tensors:
+    def serve(self, server: Tensors, task: Any, round_: int, seed: int) -> Tensors:
         """What the server does on its own after a round's aggregation (server-side training); by default nothing."""
         return server
 
@@ -274,6 +279,13 @@ class Method:
             for name in matching(server, self.shared)
             if name in clients.tensors
         }
+
+    def charged(self, message: Tensors, clients: Clients) -> Tensor:
+        """Numbers [c] that each client's row of a message, up or down, is charged for; by default all.
+
+        For messages with padded rows, and for tensors that a client already holds under another name.
+        """
+        return torch.full((len(clients),), sum(v[0].numel() for v in message.values()), dtype=torch.float64)
 
     def evaluated(self, server: Tensors, clients: Clients) -> Tensors:
         """The weights that are judged, [C, ...] each; by default own parameters under a fresh download."""

@@ -32,10 +32,15 @@ def clip_(grads: Tensors, limit: float) -> None:
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam (Kingma and Ba 2015), one independent copy a client; ``clip`` bounds each client's gradient norm."""
+    """Adam (Kingma and Ba 2015), one independent copy a client; ``clip`` bounds each client's gradient norm.
+
+    ``decay`` is AdamW's (Loshchilov and Hutter 2019): weights shrink by lr * decay a step, whatever the gradient.
+    """
 
     lr: float
     clip: float | None = None
+    betas: tuple[float, float] = (0.9, 0.999)
+    decay: float = 0.0
 
     def start(self, params: Tensors) -> Tensors:
         """Fresh moments for ``params`` [C, ...]: first and second moments, and step counts [C] on the CPU."""
@@ -52,6 +57,8 @@ class Adam:
         if self.clip is not None:
             clip_(grads, self.clip)
         for name, p in params.items():
+            if self.decay:
+                p.mul_(1 - self.lr * self.decay)
             counts = moments[f"{name}/count"]
             for rows, count in _runs(counts):
                 adam(
@@ -63,8 +70,8 @@ class Adam:
                     [torch.tensor(float(count), device=p.device)],
                     fused=True,
                     amsgrad=False,
-                    beta1=0.9,
-                    beta2=0.999,
+                    beta1=self.betas[0],
+                    beta2=self.betas[1],
                     lr=self.lr,
                     weight_decay=0.0,
                     eps=1e-8,

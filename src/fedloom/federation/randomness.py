@@ -66,15 +66,18 @@ def normal(keys: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.floa
     return (math.sqrt(2.0) * torch.erfinv(2 * u - 1)).to(dtype)
 
 
-def orders(keys: Tensor, sizes: Tensor, longest: int) -> Tensor:
-    """A random order of 0..sizes-1 for each key: [C, longest]; places beyond a client's size hold ``longest``.
+def orders(keys: Tensor, sizes: Tensor, longest: int, first: int) -> Tensor:
+    """The ``first`` entries of a random order of 0..sizes-1 for each key, [C, first]; ``longest`` beyond the size.
 
     Every client's order depends on its own key and size alone.
     """
     words = bits(keys, longest)
     beyond = torch.arange(longest, device=keys.device)[None, :] >= sizes[:, None]
-    order = words.masked_fill(beyond, torch.iinfo(torch.int64).max).argsort(dim=1, stable=True)
-    return order.masked_fill(beyond, longest)
+    words = words.masked_fill(beyond, torch.iinfo(torch.int64).max)
+    # Where few are taken of many, sorting all of them would cost more than a training step.
+    few = 4 * first < longest
+    order = words.topk(first, dim=1, largest=False).indices if few else words.argsort(dim=1, stable=True)[:, :first]
+    return order.masked_fill(beyond[:, :first], longest)
 
 
 def draw_clients(clients: Tensor, share: float, seed: int, round_: int) -> Tensor:

@@ -119,7 +119,8 @@ class Federation:
                     break
             else:
                 with torch.enable_grad():
-                    state.server = self.method.serve(state.server, self.task, state.round)
+                    state.server = self.method.serve(state.server, self.task, state.round, self.seed)
+                state.diverged = self._overflow(state)
             self._note(state, "bytes_up", ledger.up)
             self._note(state, "bytes_down", ledger.down)
             last = state.round == self.rounds - 1
@@ -129,6 +130,14 @@ class Federation:
             if state.diverged is None and every and (last or (state.round + 1) % every == 0):
                 state.snapshots |= compact(self.weights(state), f"round{state.round}")
         state.round += 1
+
+    def _overflow(self, state: State) -> str | None:
+        """Where a round whose losses were all finite has left numbers that are not: the last step's, or the server's."""
+        for owner, tensors in (("the server's", state.server), ("a client's", state.params)):
+            for name, value in tensors.items():
+                if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+                    return f"{owner} {name} is not finite after round {state.round}"
+        return None
 
     def _note(self, state: State, quantity: str, values: float | Tensor | np.ndarray) -> None:
         if isinstance(values, Tensor | np.ndarray):
@@ -154,7 +163,8 @@ class Federation:
         drawn = able[draw_clients(task.keys[able], share, self.seed, state.round)]
         drawn = drawn[sizes[drawn].argsort(descending=True, stable=True)]
         epochs = protocol.epochs if phase.epochs is None else phase.epochs
-        how = epochs, protocol.batch, protocol.train_stride, self.backend
+        batches = protocol.batches if phase.batches is None else phase.batches
+        how = epochs, protocol.batch, protocol.train_stride, batches, self.backend
         work = Work(method, self.skeleton, task, phase, self.seed, state.round, *how)
         self._ensure_moments(state, phase)
         chunk = self._chunk or clients_per_chunk(work, state.params)
@@ -180,9 +190,10 @@ class Federation:
             if phase.upload:
                 clients = Clients(rows, sizes[rows], local.params, local.buffers, progress.means)
                 sent = method.upload(clients)
-                ledger.uploaded(rows, sum(v[0].numel() for v in sent.values()))
+                ledger.uploaded(rows, method.charged(sent, clients))
                 uploads.append(sent)
-        self._note(state, "train_loss", losses)
+        trains = any(step.optimiser is not None for step in method.steps(phase))
+        self._note(state, "train_loss" if trains else f"{phase.name}_loss", losses)
         if state.diverged is None and phase.upload and uploads:
             received = {n: torch.cat([u[n] for u in uploads]) for n in uploads[0]}
             if received:
@@ -196,8 +207,9 @@ class Federation:
     def _download(self, server: Tensors, local: Local, ledger: Ledger) -> None:
         everyone = local.params | local.buffers
         weights = self.task.sizes("train").to(self.task.device)[local.rows]
-        received = self.method.download(server, Clients(local.rows, weights, local.params, local.buffers, {}))
-        ledger.downloaded(local.rows, sum(v[0].numel() for v in received.values()))
+        clients = Clients(local.rows, weights, local.params, local.buffers, {})
+        received = self.method.download(server, clients)
+        ledger.downloaded(local.rows, self.method.charged(received, clients))
         for name, value in received.items():
             everyone[name].copy_(value)
             # Moments of a tensor that the server has replaced are stale.

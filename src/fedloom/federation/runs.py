@@ -98,8 +98,12 @@ def train_run(
     store = Store(state_folder, _identity(spec, digest, [data, partition]))
     with store.locked():
         saver = Saver(store, save_every_seconds)
-        federation = Federation(make(spec), task, protocol, spec["seed"])
-        state = store.load(federation.start(), len(task.ids))
+        method = make(spec)
+        trained_on: Any = task
+        if method.pools:
+            trained_on = trained_on.pooled()  # its weights [1, ...] are every client's when they are read back
+        federation = Federation(method, trained_on, protocol, spec["seed"])
+        state = store.load(federation.start(), len(trained_on.ids))
         begun, first = time.monotonic(), state.round
 
         def after_round(state: State) -> bool:

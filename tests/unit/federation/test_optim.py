@@ -39,6 +39,24 @@ def test_stacked_steps_equal_torch_on_each_client(kind: type, clip: float | None
             torch.testing.assert_close(params[name][client], p.detach(), rtol=0, atol=1e-12)
 
 
+def test_decay_and_betas_are_those_of_adamw() -> None:
+    draws = gradients(steps=5, clients=2)
+    params = {n: torch.ones_like(g) for n, g in draws[0].items()}
+    alone = [{n: torch.nn.Parameter(p[c].clone()) for n, p in params.items()} for c in range(2)]
+    theirs = [torch.optim.AdamW(own.values(), lr=0.05, betas=(0.9, 0.98), weight_decay=0.1) for own in alone]
+    ours = Adam(lr=0.05, betas=(0.9, 0.98), decay=0.1)
+    moments = ours.start(params)
+    for grads in draws:
+        for client, (own, optimiser) in enumerate(zip(alone, theirs, strict=True)):
+            for name, p in own.items():
+                p.grad = grads[name][client].clone()
+            optimiser.step()
+        ours.step(params, {n: g.clone() for n, g in grads.items()}, moments)
+    for client, own in enumerate(alone):
+        for name, p in own.items():
+            torch.testing.assert_close(params[name][client], p.detach(), rtol=0, atol=1e-12)
+
+
 def test_a_client_that_started_later_has_its_own_step_count() -> None:
     draws = gradients(steps=3, clients=2)
     params = {n: torch.zeros_like(g) for n, g in draws[0].items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,10 +40,17 @@ def test_uniform_and_normal_draws_pass_kolmogorov_smirnov() -> None:
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=8), st.integers(0, 5))
 def test_an_order_is_a_permutation_of_the_clients_own_samples(sizes: list[int], seed: int) -> None:
     longest = max(sizes)
-    order = orders(derive(KEYS[: len(sizes)], seed), torch.tensor(sizes), longest)
+    order = orders(derive(KEYS[: len(sizes)], seed), torch.tensor(sizes), longest, longest)
     for row, size in zip(order.tolist(), sizes, strict=True):
         assert sorted(row[:size]) == list(range(size))
         assert row[size:] == [longest] * (longest - size)
+
+
+@pytest.mark.parametrize("first", [3, 400])
+def test_the_first_entries_of_an_order_do_not_depend_on_how_many_are_taken(first: int) -> None:
+    sizes = torch.tensor([500, 490, 2, 0])
+    whole = orders(KEYS[:4], sizes, 500, 500)
+    assert torch.equal(orders(KEYS[:4], sizes, 500, first), whole[:, :first])
 
 
 def test_the_drawn_clients_are_the_same_whatever_their_order() -> None:
