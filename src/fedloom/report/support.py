@@ -10,14 +10,12 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from fedloom.evaluation.offpolicy.weights import Clipping
 from fedloom.report.causal import POLICY_LABELS, methods, pick, tidy
 from fedloom.report.figure import Figure
 from fedloom.report.labels import method_label
 from fedloom.report.layout import Cell, Table
 from fedloom.report.shown import Shown
 
-LARGEST = Clipping().largest_weight
 HORIZONS = ("1", "2", "3", "5", "all")
 WIDTH, ROW_HEIGHT, LEGEND_HEIGHT = 7.2, 2.3, 0.5
 
@@ -42,8 +40,9 @@ def support(shown: Shown) -> Table:
     notes = (
         "Whole windows: sequences that follow the policy through the whole window / effective sample size (Σw)²/Σw², "
         "and why a value would say nothing: no match, low ess (below 30), clipped (a bound changed more than a tenth "
-        "of the weights), no outcome (all outcomes alike), too short (no sequence is that long). A step's weight is at "
-        f"most 20. Weights do not depend on the method; these are {method_label(of['method'].iloc[0])}'s. {shown.facts}"
+        "of the weights), no outcome (all outcomes alike), too short (no sequence is that long). A weight is at most "
+        "n/√m where m of n steps follow the policy; an estimated propensity counts as 0.01 or more. Weights do not "
+        f"depend on the method; these are {method_label(of['method'].iloc[0])}'s. {shown.facts}"
     )
     return Table(header, rows, shown.caption, notes, frame[frame["of_propensity"] != ""])
 
@@ -66,7 +65,7 @@ def overlap(shown: Shown) -> Figure:
         "Left and middle: share of steps by the probability of the anchor action, apart for steps where it was taken "
         "and where it was not; where one has steps and the other none, the two cannot be compared. Propensities are "
         "estimated where that was done, else logged; no picture where only the logged action's is known. Right: "
-        f"weights of the steps that follow each policy, clipped at 20. {shown.facts}"
+        f"bounded weights of the steps that follow each policy. {shown.facts}"
     )
     return Figure(drawn, shown.caption, notes)
 
@@ -140,8 +139,8 @@ def _draw_weights(ax: Axes, of: pd.DataFrame) -> None:
             continue
         mine = mine.assign(upto=mine["of_upto"].astype(float)).sort_values("upto")
         share = mine["ours_mean"].cumsum() / mine["ours_mean"].sum()
-        # A deterministic policy's weight is at least 1 and, clipped, at most the last of these.
-        ax.plot([1.0, *mine["upto"], LARGEST], [0.0, *share, 1.0], label=label, drawstyle="steps-post", **style)
+        # A deterministic policy's weight is at least 1.
+        ax.plot([1.0, *mine["upto"]], [0.0, *share], label=label, drawstyle="steps-post", **style)
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter("{x:g}")
     ax.set(xlabel="weight, at most", ylabel="share of matches", ylim=(0, 1.02))

@@ -14,7 +14,7 @@ from fedloom.evaluation.offpolicy.log import Log, Window, window
 from fedloom.evaluation.offpolicy.policies import POLICIES, Policy, plan
 from fedloom.evaluation.offpolicy.sequences import SEQUENCE_ESTIMATORS, follow, sequence_terms
 from fedloom.evaluation.offpolicy.steps import STEP_ESTIMATORS, Sums, step_terms
-from fedloom.evaluation.offpolicy.weights import Clipping, Weights, weigh
+from fedloom.evaluation.offpolicy.weights import CLIPPING, Clipping, Weights, weigh
 from fedloom.evaluation.rows import condition, row
 
 Floats = NDArray[np.float64]
@@ -50,7 +50,8 @@ def step_rows(
     for policy in POLICIES:
         chosen_SW = plan(policy, part.width_S, part.inside_SW.shape[1])
         matches_R = (part.chosen_SW == chosen_SW)[part.inside_SW]
-        weights = weigh(matches_R.astype(np.float64), part.propensity_SW[part.inside_SW], clipping)
+        propensity_R = part.propensity_SW[part.inside_SW]
+        weights = weigh(matches_R.astype(np.float64), propensity_R, clipping or CLIPPING[propensity])
         q_target_R = q_logged_R = None
         if q_NLA is not None and q_logged_NL is not None:
             q_SW = np.take_along_axis(part.cut(q_NLA, first), chosen_SW[..., None], axis=2)[..., 0]
@@ -59,7 +60,7 @@ def step_rows(
         terms = step_terms(weights.weight, outcome_R, q_target_R, q_logged_R)
         sent = gather(terms, outcome_R, weights, *_owners(part), clients)
         under = {"scope": "step", "policy": policy, "propensity": propensity}
-        found = support(sent, (clipping or Clipping()).largest_weight)
+        found = support(sent, weights.bound)
         rows += support_rows(found, under) + bin_rows(sent, under)
         values[policy] = estimate(sent, STEP_ESTIMATORS)
         rows += estimate_rows(values[policy], found, under, truth=None if truth is None else truth[policy])
@@ -87,7 +88,7 @@ def sequence_rows(
         horizon = "all" if steps is None else str(steps)
         values: dict[Policy, dict[str, Estimate]] = {}
         for policy in POLICIES:
-            followed = follow(part, policy, clipping)
+            followed = follow(part, policy, clipping or CLIPPING[propensity])
             model = None if values_NW is None else values_NW.get((policy, steps))
             terms = sequence_terms(followed, None if model is None else part.cut(model, 0))
             weights = Weights(followed.weight_S, followed.clipped_S)

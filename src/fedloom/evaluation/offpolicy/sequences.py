@@ -55,12 +55,14 @@ class Followed:
         return self.product_SW[:, -1]
 
 
-def follow(part: Window, policy: Policy, clipping: Clipping | None = None) -> Followed:
+def follow(part: Window, policy: Policy, clipping: Clipping) -> Followed:
     """Return how far the sequences of ``part`` follow ``policy``. InputError for an impossible propensity."""
     chosen = part.chosen_SW == plan(policy, part.width_S, part.chosen_SW.shape[1])
     # Behind the first departure nothing counts, whatever the propensities there.
     ever = np.logical_and.accumulate(chosen | ~part.inside_SW, axis=1)
-    weights = weigh((ever & part.inside_SW).astype(np.float64), part.propensity_SW, clipping)
+    still = np.concatenate([np.ones_like(ever[:, :1]), ever[:, :-1]], axis=1) & part.inside_SW
+    target_SW = (ever & part.inside_SW).astype(np.float64)
+    weights = weigh(target_SW, part.propensity_SW, clipping, still.sum(axis=0))
     ratio_SW = np.where(part.inside_SW, weights.weight, ever.astype(np.float64))
     reward_SW = np.where(part.inside_SW, part.outcome_SW, 0.0) / part.width_S[:, None]
     return Followed(ratio_SW, reward_SW, part.inside_SW, weights.clipped.any(axis=1) & ever[:, -1])

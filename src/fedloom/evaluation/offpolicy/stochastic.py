@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedloom.evaluation.offpolicy.estimate import estimate, support
 from fedloom.evaluation.offpolicy.rows import bin_rows, estimate_rows, gather, support_rows
 from fedloom.evaluation.offpolicy.steps import STEP_ESTIMATORS, step_terms
-from fedloom.evaluation.offpolicy.weights import Clipping, Weights, weigh
+from fedloom.evaluation.offpolicy.weights import CLIPPING, weigh
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,17 +44,16 @@ def stochastic_rows(
     q_target_R: Floats | None = None,
     q_logged_R: Floats | None = None,
     truth: float | None = None,
-    clipping: Clipping | None = None,
 ) -> list[dict[str, Any]]:
     """Return metric rows of every step estimator for a target that takes the logged action with ``target_R``.
 
     ``q_target_R`` is the model's expected outcome under the target, Σ_a π(a) q̂(H, a); ``q_logged_R`` of the logged
     action. ``truth`` is the target's mean outcome in its own log.
     """
-    weights: Weights = weigh(target_R, propensity_R, clipping)
+    weights = weigh(target_R, propensity_R, CLIPPING["logged"])
     terms = step_terms(weights.weight, outcome_R, q_target_R, q_logged_R)
     sent = gather(terms, outcome_R, weights, client_R, owner_R, clients)
     under = {"scope": "step", "policy": policy, "propensity": "logged"}
-    found = support(sent, (clipping or Clipping()).largest_weight)
+    found = support(sent, weights.bound)
     rows = support_rows(found, under) + bin_rows(sent, under)
     return rows + estimate_rows(estimate(sent, STEP_ESTIMATORS), found, under, truth=truth)

@@ -87,7 +87,7 @@ def test_estimates_are_what_loops_over_sequences_and_steps_give(policy: Policy, 
 @given(st.integers(0, 1000), st.sampled_from(POLICIES))
 def test_the_recursion_is_the_sum_written_out(seed: int, policy: Policy) -> None:
     part = window(make_log(seed, n=20, longest=6), 0, 3)
-    followed = follow(part, policy)
+    followed = follow(part, policy, UNBOUNDED)
     q, v = np.random.default_rng(seed).normal(size=(2, *part.inside_SW.shape))
     assert recursion(followed, q, v) == pytest.approx(expanded(followed, q, v), rel=1e-9, abs=1e-9)
 
@@ -97,7 +97,7 @@ def test_with_a_window_of_one_step_they_are_the_step_estimators(policy: Policy) 
     part = window(make_log(4), 0, 1)
     q = np.random.default_rng(5).random((len(part.row_S), 2))
     asked = plan(policy, part.width_S, 1)[:, 0]
-    followed = follow(part, policy)
+    followed = follow(part, policy, UNBOUNDED)
     # Where the anchor asked for was taken, the logged action is that anchor; elsewhere nothing weighs.
     terms = step_terms(followed.weight_S, part.outcome_SW[:, 0], *[q[np.arange(len(q)), asked]] * 2)
     steps = {name: e({k: v.sum() for k, v in terms.items()}) for name, e in STEP_ESTIMATORS.items()}
@@ -114,11 +114,24 @@ def test_early_on_is_always_and_late_on_is_never_in_a_window_of_one_step() -> No
     assert [plans["late_on"][i, : width[i]].tolist() for i in range(3)] == [[0], [0, 1], [0, 0, 1]]
 
 
+def test_a_step_is_bounded_by_how_many_could_and_did_follow_it() -> None:
+    n = 100
+    chosen = np.full((n, 2), OFF)
+    chosen[50:, 0], chosen[25:, 1] = OTHER, OTHER
+    propensity = np.full((n, 2), 0.5)
+    propensity[0] = 0.01
+    everyone = np.arange(n)
+    log = Log(np.zeros(n, dtype=np.int64), everyone, np.full(n, 2), chosen, np.ones((n, 2)), propensity)
+    followed = follow(window(log), "never", Clipping())
+    assert followed.ratio_SW[0] == pytest.approx([100 / 50**0.5, 50 / 25**0.5])
+    assert followed.clipped_S.sum() == 1
+
+
 def test_products_of_fifty_small_propensities_stay_finite() -> None:
     shape = (1, 200)
     one = np.zeros(1, dtype=np.int64)
     log = Log(one, one, np.array([200]), np.zeros(shape, dtype=np.int64), np.ones(shape), np.full(shape, 0.06))
-    assert follow(window(log), "never").weight_S[0] == pytest.approx((1 / 0.06) ** 200, rel=1e-9)
+    assert follow(window(log), "never", UNBOUNDED).weight_S[0] == pytest.approx((1 / 0.06) ** 200, rel=1e-9)
 
 
 # A process of two steps: state s1 by a coin, s2 hangs on s1 and the action. All tables are known, so are V and Q.
@@ -164,7 +177,7 @@ def test_exact_models_leave_no_variance_but_that_of_the_start(policy: Policy) ->
     log = Log(np.zeros(n, dtype=np.int64), np.arange(n), np.full(n, 2), chosen, outcome, np.full((n, 2), 1 / 3))
     asked = plan(policy, np.array([2]), 2)[0]
     v = np.stack([CHANCE[state][:, asked].sum(1) / 2, CHANCE[state, asked[1]] / 2], axis=1)
-    robust = sequence_terms(follow(window(log), policy), v)["dr"]
+    robust = sequence_terms(follow(window(log), policy, UNBOUNDED), v)["dr"]
     for s in (0, 1):
         assert np.ptp(robust[state == s]) < 1e-12
         assert robust[state == s][0] == pytest.approx(CHANCE[s, asked].mean(), rel=1e-12)
@@ -201,7 +214,7 @@ def test_an_exact_model_makes_the_estimate_steadier_than_weights_alone() -> None
 
 def test_answers_of_a_model_are_not_read_where_the_policy_was_left() -> None:
     part = window(make_log(8), 0, 3)
-    followed = follow(part, "never")
+    followed = follow(part, "never", UNBOUNDED)
     v = np.full(part.inside_SW.shape, 0.3)
     gone = v.copy()
     left = np.cumsum(part.chosen_SW != OFF, axis=1) > 0

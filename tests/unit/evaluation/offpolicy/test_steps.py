@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedloom.errors import InputError
 from fedloom.evaluation.offpolicy.policies import OFF, ON, OTHER
 from fedloom.evaluation.offpolicy.steps import STEP_ESTIMATORS, step_terms
-from fedloom.evaluation.offpolicy.weights import Clipping, weigh
+from fedloom.evaluation.offpolicy.weights import CLIPPING, Clipping, weigh
 
 UNBOUNDED = Clipping(least_propensity=1e-12, largest_weight=np.inf)
 
@@ -47,8 +47,10 @@ def ours(made: dict[str, Any], clipping: Clipping) -> dict[str, float]:
 def loops(made: dict[str, Any], clipping: Clipping) -> dict[str, float]:
     """Return the same estimates row by row, as the definitions read."""
     weighted = weight_sum = corrected = model = 0.0
+    matches = sum(pi[a] > 0 for a, pi in zip(made["chosen"], made["target"], strict=True))
+    largest = clipping.largest_weight or len(made["chosen"]) / max(matches, 1) ** 0.5
     for a, y, e, pi, q in zip(*(made[k] for k in ("chosen", "outcome", "propensity", "target", "q")), strict=True):
-        weight = min(pi[a] / max(e, clipping.least_propensity), clipping.largest_weight)
+        weight = min(pi[a] / max(e, clipping.least_propensity), largest)
         weighted += weight * y
         weight_sum += weight
         corrected += weight * (y - q[a])
@@ -77,7 +79,7 @@ def test_estimates_equal_those_of_the_open_bandit_pipeline(uniform: bool, clippe
         ope = pytest.importorskip("obp.ope", reason="the Open Bandit Pipeline is not installed", exc_type=ImportError)
     made = problem(7, 3000, uniform)
     rows = np.arange(len(made["chosen"]))
-    clipping = Clipping() if clipped else UNBOUNDED
+    clipping = Clipping(0.01, 20.0) if clipped else UNBOUNDED
     propensity = made["propensity"]
     if clipped:
         # It has no bounds of its own: the propensity at which a weight is the bounded one stands for them.
@@ -144,7 +146,7 @@ def test_a_policy_that_nobody_followed_has_no_value_by_weights() -> None:
 
 
 def test_weights_say_where_a_bound_changed_them() -> None:
-    found = weigh(np.array([1.0, 1.0, 1.0, 0.0]), np.array([0.5, 0.04, 0.001, 0.001]))
+    found = weigh(np.array([1.0, 1.0, 1.0, 0.0]), np.array([0.5, 0.04, 0.001, 0.001]), Clipping(0.01, 20.0))
     assert found.weight.tolist() == [2.0, 20.0, 20.0, 0.0]
     assert found.clipped.tolist() == [False, True, True, False]
 
@@ -152,5 +154,41 @@ def test_weights_say_where_a_bound_changed_them() -> None:
 @pytest.mark.parametrize("propensity", [0.0, -0.1, 1.5, float("nan")])
 def test_an_impossible_propensity_is_refused_where_it_counts(propensity: float) -> None:
     with pytest.raises(InputError, match="propensity: expected above 0 and at most 1"):
-        weigh(np.ones(2), np.array([0.5, propensity]))
-    assert weigh(np.array([1.0, 0.0]), np.array([0.5, propensity])).weight.tolist() == [2.0, 0.0]
+        weigh(np.ones(2), np.array([0.5, propensity]), UNBOUNDED)
+    assert weigh(np.array([1.0, 0.0]), np.array([0.5, propensity]), UNBOUNDED).weight.tolist() == [2.0, 0.0]
+
+
+def test_no_weight_is_more_than_root_m_times_what_m_matching_rows_weigh_on_average() -> None:
+    target = np.repeat([1.0, 0.0], [25, 75])
+    propensity = np.full(100, 0.25)
+    propensity[0] = 0.001
+    found = weigh(target, propensity, Clipping())
+    assert found.bound == found.weight[0] == 100 / 25 * 5
+    assert found.clipped.sum() == 1
+    assert weigh(target, propensity, CLIPPING["estimated"]).bound == 20.0
+    assert weigh(target[:, None], propensity[:, None], Clipping(), np.array([50])).bound == 50 / 5
+    assert weigh(np.repeat(target, 100), np.full(10_000, 0.25), CLIPPING["estimated"]).bound == 100.0
+
+
+@pytest.mark.parametrize("actions", [2, 80, 1000])
+def test_a_policy_of_one_among_many_actions_keeps_its_weights_under_a_uniform_log(actions: int) -> None:
+    chosen = np.arange(40 * actions) % actions
+    found = weigh((chosen == 0).astype(np.float64), np.full(len(chosen), 1 / actions), CLIPPING["logged"])
+    assert not found.clipped.any()
+    assert found.weight.sum() == pytest.approx(len(chosen))
+
+
+def test_the_bound_leaves_a_bias_that_fades_with_the_log_where_a_fixed_one_does_not() -> None:
+    """Rare choices do well: a bound takes from exactly those."""
+    biases = []
+    for rows in (2_000, 200_000):
+        random = np.random.default_rng(4)
+        propensity = random.choice([0.5, 0.01], rows, p=[0.7, 0.3])
+        outcome = np.where(propensity < 0.1, 1.0, 0.0)
+        taken = (random.random(rows) < propensity).astype(np.float64)
+        exact = (taken / propensity * outcome).sum() / rows
+        bounded = [weigh(taken, propensity, bound).weight for bound in (Clipping(0, 20.0), Clipping())]
+        biases.append([abs((weight * outcome).mean() - exact) for weight in bounded])
+    (fixed_few, own_few), (fixed_many, own_many) = biases
+    assert own_few < fixed_few / 2
+    assert own_many == 0.0 < 0.1 < fixed_many
