@@ -82,8 +82,8 @@ class Step:
 class Phase:
     """One part of a round: who takes part, whether the shared tensors come down before and go up after.
 
-    ``epochs``, ``batches`` and ``participation`` are the protocol's where None. ``progress``, the share of the rounds that is over,
-    is filled in by the engine for schedules.
+    ``epochs``, ``batches`` and ``participation`` are the protocol's where None. ``progress``, the share of the rounds
+    that is over, is filled in by the engine for schedules.
     """
 
     name: str = "train"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Protocol:
     """How long and on what a federation trains (Atlas, Sec. 5.1: 200 rounds, 1 local epoch, batch 256, all clients).
 
-    An epoch takes one sample in ``train_stride``, drawn anew every time, and ends after ``batches`` minibatches (0: none
-    is left out), so that clients of very unequal size take equally many steps; validation takes one window in
+    An epoch takes one sample in ``train_stride``, drawn anew every time, and ends after ``batches`` minibatches (0: all
+    of them), so that clients of very unequal size take equally many steps; validation takes one window in
     ``validation_stride``, the same in every round and run. Neither follows the clock: every n-th window of a day would
     show a model the same times of day for ever. The weights of every ``snapshot_every``-th round and of the last one
     are kept for what must not be known while training (0: none are). ``precision`` is the floating-point type of

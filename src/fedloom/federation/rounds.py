@@ -132,7 +132,7 @@ class Federation:
         state.round += 1
 
     def _overflow(self, state: State) -> str | None:
-        """Where a round whose losses were all finite has left numbers that are not: the last step's, or the server's."""
+        """Where a round of finite losses has left numbers that are not: after the last step, or at the server."""
         for owner, tensors in (("the server's", state.server), ("a client's", state.params)):
             for name, value in tensors.items():
                 if value.is_floating_point() and not bool(torch.isfinite(value).all()):
