@@ -77,12 +77,51 @@ class World:
         found, places = [], []
         for at, exists, batch in self._batches(part, draws * len(plans_PW), units):
             noise, luck = self._noise(at, "simulate", (draws, width))
-            asked = self._every_client(
-                lambda m, b, z, u: self.answers.simulate(m, b, plans_PW, first, z, u), batch, noise, luck
-            )
+            plans = plans_PW[None, :, None].expand(len(at), -1, at.shape[1], -1)
+            asked = self._simulated(batch, plans, first, noise, luck)
             found.append(asked.mean(-1).movedim(1, 0)[:, exists].movedim(2, 0))
             places.append(at[exists])
         return torch.cat(found, 2), torch.cat(places)
+
+    def courses(
+        self, part: str, at_N: Tensor, plans_NW: Tensor, width_N: Tensor, first: int, draws: int
+    ) -> Tensor:
+        """Outcome probabilities [N, W], means over ``draws``, when sequences follow plans of their own.
+
+        Sequence ``at_N[i]`` (a position in the task's arrays; it may come more than once) follows ``plans_NW[i]`` for
+        ``width_N[i]`` steps from step ``first`` on; NaN beyond. Noise is the sequence's own, whatever the plan.
+        """
+        task, members = self.task, self.task.rows[part]
+        client_N, number_N = (torch.empty(len(task.units), dtype=torch.int64, device=task.device) for _ in range(2))
+        row, column = (members >= 0).nonzero(as_tuple=True)
+        client_N[members[row, column]], number_N[members[row, column]] = row, column
+        found = torch.full(plans_NW.shape, torch.nan, dtype=task.dtype, device=task.device)
+        # Clients side by side, each one's long courses first, so that no batch is longer than it must be.
+        order = torch.argsort(client_N[at_N] * (plans_NW.shape[1] + 1) - width_N)
+        counts = torch.bincount(client_N[at_N], minlength=len(members))
+        item_CK = torch.nn.utils.rnn.pad_sequence(
+            list(order.split(counts.tolist())), batch_first=True, padding_value=-1
+        )
+        rows = torch.arange(len(members), device=task.device)
+        size = max(1, STEPS_AT_ONCE // (draws * len(members) * task.longest))
+        for item_CB in item_CK.split(size, 1):
+            item = item_CB.clamp(min=0)
+            batch_numbers = number_N[at_N[item]].where(item_CB >= 0, members.shape[1])
+            at, exists = task.positions(part, rows, batch_numbers)
+            width = int(width_N[item][exists].max())
+            noise, luck = self._noise(at, "simulate", (draws, plans_NW.shape[1]))
+            batch = task.batch(part, rows, batch_numbers)
+            plans = plans_NW[item, :width][:, None]
+            asked = self._simulated(batch, plans, first, noise[..., :width, :], luck[..., :width])
+            found[item_CB[exists], :width] = asked[:, 0].mean(-2)[exists]
+        beyond = torch.arange(plans_NW.shape[1], device=task.device) >= width_N[:, None]
+        return found.masked_fill(beyond, torch.nan)
+
+    def _simulated(self, batch: Trajectories, plans_CPBW: Tensor, first: int, noise: Tensor, luck: Tensor) -> Tensor:
+        """Outcome probabilities [C, P, B, M, W] under plans of every sequence of ``batch``, by the same noise."""
+        return self._every_client(
+            lambda m, b, plan, z, u: self.answers.simulate(m, b, plan, first, z, u), batch, plans_CPBW, noise, luck
+        )
 
     def generate(self, part: str) -> tuple[Trajectories, Tensor]:
         """Synthetic sequences, one in place of each of the part's, and the client of each [n]."""

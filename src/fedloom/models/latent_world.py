@@ -94,25 +94,26 @@ class LatentWorldModel(ClientModel):
         return torch.sigmoid(model(batch, actions, method="potentials"))
 
     def simulate(
-        self, model: Bound, batch: Trajectories, plans_PW: Tensor, first: int, noise: Tensor, luck: Tensor
+        self, model: Bound, batch: Trajectories, plans_PBW: Tensor, first: int, noise: Tensor, luck: Tensor
     ) -> Tensor:
         """do(T = plan) from step ``first`` (from 0) on: outcome probabilities [P, B, M, W].
 
-        ``noise`` [B, M, W, D] and ``luck`` [B, M, W] are shared by all plans (common random numbers).
+        Every sequence has P plans of its own. ``noise`` [B, M, W, D] and ``luck`` [B, M, W] are shared by all of them
+        (common random numbers).
         """
-        return model(batch, plans_PW, first, noise, luck, method=self._simulate)
+        return model(batch, plans_PBW, first, noise, luck, method=self._simulate)
 
     def _simulate(
-        self, world: LatentWorld, batch: Trajectories, plans_PW: Tensor, first: int, noise: Tensor, luck: Tensor
+        self, world: LatentWorld, batch: Trajectories, plans_PBW: Tensor, first: int, noise: Tensor, luck: Tensor
     ) -> Tensor:
-        shape = (len(plans_PW), *luck.shape[:2])
+        shape = (len(plans_PBW), *luck.shape[:2])
 
         def everywhere(value_BF: Tensor) -> Tensor:
             return value_BF[None, :, None].expand(*shape, -1)
 
         latent, a = world.encode(batch)[:, first], batch.a[:, first]
-        plan = plans_PW[:, None, None].expand(*shape, -1)
-        noise, luck = noise.expand(len(plans_PW), *noise.shape), luck.expand(len(plans_PW), *luck.shape)
+        plan = plans_PBW[:, :, None].expand(*shape, -1)
+        noise, luck = noise.expand(len(plan), *noise.shape), luck.expand(len(plan), *luck.shape)
         parts = everywhere(latent), everywhere(a), everywhere(world.static_code(batch))
         return world.rollout(*parts, plan, noise, luck, self.params.sampler_steps)
 
