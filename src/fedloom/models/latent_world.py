@@ -172,7 +172,7 @@ class LatentWorldModel(ClientModel):
         change = (after.latent - now.latent - mean) / sd
         level = (moment.noise["level"] * self.params.levels).long()
         noise, share = moment.noise["noise"], world.share[level]
-        predicted = world.noise_of(add_noise(change, noise, share), level, now.given, now.t)
+        predicted = world.scorer(now.given, now.t)(add_noise(change, noise, share), level)
         loss = ((predicted - noise).square().mean(-1) * weight).sum()
         few = slice(0, 2)  # consistency costs two more passes of the score
         low = level[:, few] // 4
@@ -182,7 +182,7 @@ class LatentWorldModel(ClientModel):
         kc = given.latent[..., : world.widths.causal]
         guesses = []
         for action in (now.t[:, few], other):
-            clean = denoised(noised, world.noise_of(noised, low, given, action), world.share[low])
+            clean = denoised(noised, world.scorer(given, action)(noised, low), world.share[low])
             guesses.append(world.after(given, clean.clamp(-4, 4)))
         drift = sum((world.history(guess) - kc).square().mean(-1) for guess in guesses)
         loss = loss + self.params.consistency_weight * (drift * weight[:, few]).sum() / weight[:, few].sum().clamp(

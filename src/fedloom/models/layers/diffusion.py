@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-Noise = Callable[[Tensor, Tensor], Tensor]  # (noised vectors [..., D], levels [...]) -> predicted noise [..., D]
+Noise = Callable[[Tensor, Tensor], Tensor]  # (noised vectors [..., D], their levels [...] or one) -> predicted noise [..., D]
 CLAMP = 4.0  # bound of a denoised standardised vector, in standard deviations
 
 
@@ -47,9 +47,8 @@ def ddim(predict: Noise, start: Tensor, share: Tensor, steps: int) -> Tensor:
     visited = torch.linspace(levels - 1, 0, steps).round().long().tolist()
     z = start
     for here, there in zip(visited, [*visited[1:], -1], strict=True):
-        level = torch.full(z.shape[:-1], here, device=z.device)
-        epsilon = predict(z, level)
-        clean = denoised(z, epsilon, share[here].expand(z.shape[:-1])).clamp(-CLAMP, CLAMP)
+        epsilon = predict(z, torch.tensor(here, device=z.device))
+        clean = denoised(z, epsilon, share[here]).clamp(-CLAMP, CLAMP)
         if there < 0:
             return clean
         # Clamping moves the clean vector, so the noise that belongs to it moves too.
@@ -62,8 +61,8 @@ def ancestral(predict: Noise, start: Tensor, share: Tensor, noises: Iterator[Ten
     """Ancestral sampling (DDPM) through every level; ``noises`` yields a fresh draw [..., D] a level."""
     z = start
     for here in range(len(share) - 1, -1, -1):
-        level = torch.full(z.shape[:-1], here, device=z.device)
-        clean = denoised(z, predict(z, level), share[here].expand(z.shape[:-1])).clamp(-CLAMP, CLAMP)
+        predicted = predict(z, torch.tensor(here, device=z.device))
+        clean = denoised(z, predicted, share[here]).clamp(-CLAMP, CLAMP)
         if here == 0:
             return clean
         before, beta = share[here - 1], 1 - share[here] / share[here - 1]

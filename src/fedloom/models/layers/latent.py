@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm, silu
+from torch.nn.functional import layer_norm, linear, silu
 
 from fedloom.federation.tasks.trajectory import COMMON_ACTIONS, Trajectories, TrajectoryTask
-from fedloom.models.layers.diffusion import ddim, level_code, signal_share
+from fedloom.models.layers.diffusion import Noise, ddim, level_code, signal_share
 from fedloom.models.layers.recurrent import GRU
 
 ALIGNED = 6  # action groups whose latents are aligned: both anchors and the most frequent others
@@ -41,17 +41,27 @@ class Widths:
 
 
 class Score(nn.Module):
-    """Predicted noise [..., D]: two residual SiLU blocks; the last map starts at zero, so that parts can add up."""
+    """Predicted noise [..., D]: two residual SiLU blocks; the last map starts at zero, so that parts can add up.
 
-    def __init__(self, inputs: int, width: int, outputs: int) -> None:
+    The first map is taken apart: what stays the same while a vector is sampled (``known``) passes it once.
+    """
+
+    def __init__(self, fresh: int, known: int, width: int, outputs: int) -> None:
         super().__init__()
-        self.enter, self.leave = nn.Linear(inputs, width), nn.Linear(width, outputs)
+        self.fresh = fresh
+        self.enter, self.leave = nn.Linear(fresh + known, width), nn.Linear(width, outputs)
         self.blocks = nn.ModuleList(nn.Linear(width, width) for _ in range(2))
         nn.init.zeros_(self.leave.weight)
         nn.init.zeros_(self.leave.bias)
 
-    def forward(self, *parts: Tensor) -> Tensor:
-        h = silu(self.enter(torch.cat(parts, -1)))
+    def known(self, *parts: Tensor) -> Tensor:
+        """The share of the first map [..., width] that does not depend on the noised vector and its level."""
+        return linear(torch.cat(parts, -1), self.enter.weight[:, self.fresh :], self.enter.bias)
+
+    def forward(self, noised: Tensor, level: Tensor, known: Tensor) -> Tensor:
+        """From noised vectors [..., D], codes of their level [..., E] or of one level for all [E], and ``known``."""
+        by_vector, by_level = self.enter.weight[:, : self.fresh].split([noised.shape[-1], level.shape[-1]], 1)
+        h = silu(linear(noised, by_vector) + linear(level, by_level) + known)
         for block in self.blocks:
             h = h + silu(block(h))
         return self.leave(h)
@@ -102,14 +112,13 @@ class LatentWorld(nn.Module):
         self.enter = nn.Linear(3 * w.code + 1, w.hidden)
         self.memory = GRU(w.hidden, w.hidden)
         self.to_causal, self.to_confounding = nn.Linear(w.hidden, w.causal), nn.Linear(w.hidden, w.confounding)
-        seen = w.latent + w.causal + w.level + 3 * w.code + 1
+        fresh, seen = w.latent + w.level, w.causal + 3 * w.code + 1
         if divided:
-            self.causal_score = Score(seen, w.causal_score, w.latent)
-            rest = w.latent + w.confounding + w.level + 2 * w.code
-            self.confounding_score = Score(rest, w.confounding_score, w.latent)
+            self.causal_score = Score(fresh, seen, w.causal_score, w.latent)
+            self.confounding_score = Score(fresh, w.confounding + 2 * w.code, w.confounding_score, w.latent)
         else:
             joint = round((w.causal_score**2 + w.confounding_score**2) ** 0.5)
-            self.causal_score = Score(seen + w.confounding, joint, w.latent)
+            self.causal_score = Score(fresh, seen + w.confounding, joint, w.latent)
         self.outcome = Head(w.latent + 3 * w.code, w.hidden, 1)
         self.next_context = Head(w.latent + w.code, w.causal, task.arrays.a.shape[-1])
         self.history = nn.Linear(w.latent, w.causal)
@@ -182,15 +191,21 @@ class LatentWorld(nn.Module):
         """Latents [..., D] per dimension at mean 0 and variance 1."""
         return (latent - self.latent_mean) / _deviation(self.latent_mean, self.latent_square)
 
-    def noise_of(self, noised: Tensor, level: Tensor, now: Now, t: Tensor) -> Tensor:
-        """Predicted noise [..., D] of a noised change under action ``t``: causal plus confounding score."""
+    def scorer(self, now: Now, t: Tensor) -> Noise:
+        """What predicts the noise of noised changes from ``now`` under action ``t``: causal plus confounding score."""
         latent, a, y, static = now
         kc, ks = self.standardised(latent).split([self.widths.causal, self.widths.confounding], -1)
-        at, context = level_code(level, self.widths.level, noised.dtype), self.context(a)
-        caused = (noised, kc, at, self.action_score[t], context, static, 2 * y[..., None] - 1)
-        if not self.divided:
-            return self.causal_score(*caused, ks)
-        return self.causal_score(*caused) + self.confounding_score(noised, ks, at, context, static)
+        context = self.context(a)
+        caused = (kc, self.action_score[t], context, static, 2 * y[..., None] - 1)
+        own = self.causal_score.known(*caused) if self.divided else self.causal_score.known(*caused, ks)
+        bent = self.confounding_score.known(ks, context, static) if self.divided else None
+
+        def predict(noised: Tensor, level: Tensor) -> Tensor:
+            at = level_code(level, self.widths.level, noised.dtype)
+            predicted: Tensor = self.causal_score(noised, at, own)
+            return predicted if bent is None else predicted + self.confounding_score(noised, at, bent)
+
+        return predict
 
     def after(self, now: Now, change: Tensor) -> Tensor:
         """K_{t+1} [..., D] from K_t and a standardised change."""
@@ -199,7 +214,7 @@ class LatentWorld(nn.Module):
 
     def advance(self, noise: Tensor, now: Now, t: Tensor, steps: int) -> Tensor:
         """Sample K_{t+1} [..., D] from noise of the same shape by ``steps`` deterministic diffusion steps."""
-        return self.after(now, ddim(lambda z, n: self.noise_of(z, n, now, t), noise, self.share, steps))
+        return self.after(now, ddim(self.scorer(now, t), noise, self.share, steps))
 
     def rollout(
         self, latent: Tensor, a: Tensor, static: Tensor, plan: Tensor, noise: Tensor, luck: Tensor, steps: int
