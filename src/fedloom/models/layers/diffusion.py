@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-Noise = Callable[[Tensor, Tensor], Tensor]  # (noised vectors [..., D], their levels [...] or one) -> predicted noise [..., D]
+# (noised vectors [..., D], their levels [...] or one level) -> predicted noise [..., D]
+Noise = Callable[[Tensor, Tensor], Tensor]
 CLAMP = 4.0  # bound of a denoised standardised vector, in standard deviations
 
 
