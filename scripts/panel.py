@@ -10,6 +10,7 @@ from fedloom.data.build import build_panel
 from fedloom.data.panel import write_panel
 from fedloom.data.settings import PanelSettings
 from fedloom.errors import main
+from fedloom.progress import PointProgress
 
 
 def run() -> None:
@@ -19,7 +20,7 @@ def run() -> None:
     parser.add_argument("--raw", type=Path, required=True, help="folder of the dataset's raw files")
     parser.add_argument("--out", type=Path, required=True, help="folder of the panel")
     args = parser.parse_args()
-    write_panel(build_panel(read_section(PanelSettings, args.config), args.raw), args.out)
+    write_panel(build_panel(read_section(PanelSettings, args.config), args.raw, PointProgress()), args.out)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,21 @@ from tqdm import tqdm
 SECONDS_BETWEEN_LINES = 5.0
 
 
+class PointProgress:
+    """Reports points read; call it with (points, share of the file)."""
+
+    def __init__(self) -> None:
+        self._began = self._line = time.monotonic()
+
+    def __call__(self, points: int, share: float) -> None:
+        """Show that ``points`` were read, which took the share ``share`` of the file."""
+        now = time.monotonic()
+        if share >= 1 or now - self._line >= SECONDS_BETWEEN_LINES:
+            self._line = now
+            rate = points / max(now - self._began, 1e-3) / 1e6
+            print(f"{points:,} points, {share:.0%} of the file, {rate:.2f} million/s", file=sys.stderr, flush=True)
+
+
 class RoundProgress:
     """Reports rounds done; call it with (done, total, text)."""
 

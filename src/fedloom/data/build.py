@@ -8,9 +8,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from fedloom.data.areas import generate_areas
 from fedloom.data.clean import null_missing, regular
+from fedloom.data.clients import combined, with_horizons, with_passive
 from fedloom.data.graph import graph_edges
+from fedloom.data.hexagons import hexagon_table
 from fedloom.data.panel import Panel
+from fedloom.data.point_readers import generated_points, read_points
+from fedloom.data.points import Progress, Tally
 from fedloom.data.readers import read
 from fedloom.data.regimes import generate
 from fedloom.data.settings import PanelSettings, Select
@@ -18,17 +23,20 @@ from fedloom.data.tables import RawFolder, Table
 from fedloom.errors import InputError
 
 
-def build_panel(settings: PanelSettings, raw: Path) -> Panel:
+def build_panel(settings: PanelSettings, raw: Path, progress: Progress = lambda points, share: None) -> Panel:
     """Return the panel that ``settings`` describe; ``raw`` is the folder of the dataset's raw files.
 
-    Raises InputError for raw files that are missing, damaged or not what the settings say.
+    ``progress`` hears of every block of points that is counted. Raises InputError for raw files that are missing,
+    damaged or not what the settings say.
     """
     if settings.generate is not None:
         panel = generate(settings.generate, settings.dataset)
         return dataclasses.replace(panel, report=panel.report | {"part": settings.part, "unit": settings.unit})
-    assert settings.reader is not None
-    table = read(settings.reader, settings.options, RawFolder(raw))
+    table = _table(settings, RawFolder(raw), progress)
+    table = with_passive(combined(table, settings.combine, settings.dataset), settings.passive, settings.dataset)
+    table = with_horizons(table, settings.horizons, settings.dataset)
     values, repairs = regular(table.values, settings)
+    repairs = table.kept_out | repairs
     values = null_missing(values, settings.missing)
     values = _select(values, settings.select, settings.dataset, repairs)
     empty = [str(name) for name, count in values.count().items() if count == 0]
@@ -52,6 +60,22 @@ def build_panel(settings: PanelSettings, raw: Path) -> Panel:
             "repairs": repairs,
         },
     )
+
+
+def _table(settings: PanelSettings, raw: RawFolder, progress: Progress) -> Table:
+    if settings.areas is not None:
+        return generate_areas(settings.areas)
+    tally = Tally()
+    if settings.trips is not None:
+        blocks = generated_points(settings.trips, tally, progress)
+    else:
+        assert settings.reader is not None
+        if settings.hexagons is None:
+            return read(settings.reader, settings.options, raw)
+        blocks = read_points(settings.reader, settings.options, raw, tally, progress)
+    assert settings.hexagons is not None
+    axis = settings.interval_minutes, settings.timezone
+    return hexagon_table(blocks, settings.hexagons, *axis, tally, settings.dataset)
 
 
 def _select(values: pd.DataFrame, select: Select, dataset: str, repairs: dict[str, int]) -> pd.DataFrame:

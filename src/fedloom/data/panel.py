@@ -39,7 +39,8 @@ class Panel:
     values: index ``timestamp`` (naive local time, strictly increasing), one float32 column a node, in the dataset's
         unit; a missing reading is NaN (null on disk), never zero.
     nodes: index ``id`` in the order of the columns of ``values``; ``lat`` and ``lon`` in degrees (NaN if unknown) and
-        static features.
+        static features. Where there is a column ``role``, a ``passive`` node has no forecasting task, an ``active`` one
+        has; where there is a column ``horizon``, a node forecasts so many steps (null: as many as the partition says).
     edges: ``src``, ``dst`` (node ids) and ``weight`` (float32, positive): influence runs from src to dst.
     features: covariates by stamp. A column ``name`` is seen by every node, a column ``name/{node}`` by that node alone.
     truth: generated data only: ``regime/{node}`` (int) and ``signal/{node}`` (the value before noise, float32).
@@ -128,6 +129,10 @@ def _check(panel: Panel, where: str) -> None:
     _require(panel.nodes.index.name == "id", where, "nodes index", "name 'id'", repr(panel.nodes.index.name))
     for column in ("lat", "lon"):
         _require(column in panel.nodes.columns, where, "nodes", f"a column {column!r}", str(list(panel.nodes.columns)))
+    roles = set(panel.nodes.get("role", pd.Series(dtype="str")))
+    _require(roles <= {"active", "passive"}, where, "nodes role", "active or passive", str(sorted(map(str, roles))))
+    steps = panel.nodes.get("horizon", pd.Series(dtype="Int64")).dropna()
+    _require(bool((steps >= 1).all()), where, "nodes horizon", "at least 1 step", str(steps.min()))
     _check_edges(panel.edges, set(ids), where)
     for name in ("features", "truth"):
         table: pd.DataFrame = getattr(panel, name)

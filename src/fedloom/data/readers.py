@@ -66,18 +66,42 @@ def knowair(raw: RawFolder, *, start: str = "2015-01-01", channel: int = -1) -> 
 
 
 def pedestrians(raw: RawFolder) -> Table:
-    """Melbourne's hourly counts, columns ``s01`` ...; places by sensor number; half-hourly temperature, holidays."""
+    """Melbourne's hourly counts, columns ``s01`` ...; places by sensor number; half-hourly temperature.
+
+    Where there are such files, also holidays and what the weather station at the airport observes twice a day.
+    """
     places = read_table(raw.open("sensors"))
     places = places.assign(id=[f"s{int(number):02d}" for number in places["Sensor ID"]]).drop_duplicates("id")
     values = read_wide(raw.open("values"))
     weather = raw.open("temperature")
     degrees = read_table(weather)
     temperature = degrees["temp_c"].set_axis(parse_stamps(degrees["ts_local"], weather.path))
-    days = raw.open("holidays")
-    holidays = parse_stamps(read_table(days, header=None, dtype="str")[0], days.path, "%d/%m/%Y")
-    hourly = temperature[~temperature.index.duplicated()].reindex(values.index)
-    features = pd.DataFrame({"temperature": hourly, "holiday": values.index.normalize().isin(holidays)})
+    features = pd.DataFrame({"temperature": temperature[~temperature.index.duplicated()].reindex(values.index)})
+    if raw.has("holidays"):
+        days = raw.open("holidays")
+        holidays = parse_stamps(read_table(days, header=None, dtype="str")[0], days.path, "%d/%m/%Y")
+        features["holiday"] = values.index.normalize().isin(holidays)
+    if raw.has("weather"):
+        features = features.join(_observations(raw.open("weather"), values.index))
     return Table(values, _positions(places, "Latitude", "Longitude"), features=features.astype("float32"))
+
+
+def _observations(file: Raw, index: pd.Index) -> pd.DataFrame:
+    """Return the last observation at 9 and at 15 o'clock, so that no hour knows what was observed after it."""
+    table = read_table(file)
+    table = table[table["Location"] == "MelbourneAirport"]
+    day = parse_stamps(table["Date"], file.path, "%Y-%m-%d")
+    found = {}
+    for name, column in (
+        ("humidity", "Humidity"),
+        ("pressure", "Pressure"),
+        ("wind_speed", "WindSpeed"),
+        ("cloud", "Cloud"),
+    ):
+        parts = [table[f"{column}{at}"].set_axis(day + pd.Timedelta(hours=h)) for at, h in (("9am", 9), ("3pm", 15))]
+        found[name] = pd.concat(parts).dropna()
+    found["rainfall"] = table["Rainfall"].set_axis(day + pd.Timedelta(hours=9)).dropna()  # of 24 hours up to then
+    return pd.DataFrame({name: series.sort_index().reindex(index, method="ffill") for name, series in found.items()})
 
 
 def beijing(raw: RawFolder, *, quantity: str = "PM2.5") -> Table:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fedloom.data.areas import Areas
+from fedloom.data.hexagon_settings import Hexagons
 from fedloom.data.regimes import Regimes
+from fedloom.data.trips import Trips
 from fedloom.errors import InputError
 
 Option = str | int | float | bool | None
@@ -35,9 +38,16 @@ class Graph:
     max_distance: float | None = None  # longer distances are infinite
 
 
+ORIGINS = ("reader", "generate", "trips", "areas")
+
+
 @dataclass(frozen=True)
 class PanelSettings:
-    """How raw files, or a generator, become a panel."""
+    """How raw files, or a generator, become a panel.
+
+    ``hexagons`` makes a panel of points: those that a reader of ``fedloom.data.point_readers`` finds in raw files, or
+    those of generated ``trips``.
+    """
 
     dataset: str
     unit: str
@@ -47,16 +57,28 @@ class PanelSettings:
     reader: str | None = None  # a name of fedloom.data.readers
     options: dict[str, Option] = field(default_factory=dict)
     generate: Regimes | None = None
+    trips: Trips | None = None
+    areas: Areas | None = None
+    hexagons: Hexagons | None = None
     timezone: str | None = None  # whose changes of clock the stamps follow
     gaps: Literal["insert", "refuse"] = "insert"
     select: Select = field(default_factory=Select)
     graph: Graph | None = None
+    combine: dict[str, tuple[str, ...]] = field(default_factory=dict)  # node -> nodes whose sum it is, in their place
+    passive: dict[str, tuple[str, ...]] = field(default_factory=dict)  # node -> covariates that it keeps to itself
+    horizons: dict[str, int] = field(default_factory=dict)  # nodes that forecast fewer steps than the partition says
 
     def __post_init__(self) -> None:
         """Raise InputError unless exactly one origin of the panel is named, and its parts are named as parts."""
-        if (self.reader is None) == (self.generate is None):
-            raise InputError(
-                "panel: expected either reader or generate, found " + ("none" if not self.reader else "both")
-            )
+        named = [name for name in ORIGINS if getattr(self, name) is not None]
+        if len(named) != 1:
+            raise InputError(f"panel: expected one of {', '.join(ORIGINS)}, found {' and '.join(named) or 'none'}")
+        if self.trips is not None and self.hexagons is None:
+            raise InputError("panel: hexagons: expected where trips are generated, found none")
+        if self.hexagons is not None and (self.generate is not None or self.areas is not None):
+            raise InputError(f"panel: hexagons: expected points of a reader or of trips, found {named[0]}")
+        empty = [name for name, covariates in self.passive.items() if not covariates]
+        if empty:
+            raise InputError(f"panel: passive.{empty[0]}: expected at least one covariate, found none")
         if self.select != Select() and self.part is None:
             raise InputError("panel: part: expected a name for the selected part, found none")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -41,6 +41,7 @@ class Table:
     distances: ``src``, ``dst``, ``distance`` in the unit of the raw file, directed.
     edges: ``src``, ``dst``, ``weight`` where the raw files give the graph itself.
     features: covariates on stamps of their own; columns ``name`` or ``name/{node}``.
+    kept_out: how many raw records the reader left out or mended, by reason.
     """
 
     values: pd.DataFrame
@@ -48,6 +49,7 @@ class Table:
     distances: pd.DataFrame | None = None
     edges: pd.DataFrame | None = None
     features: pd.DataFrame | None = None
+    kept_out: dict[str, int] = field(default_factory=dict)
 
 
 def read_table(raw: Raw, **options: Any) -> pd.DataFrame:
