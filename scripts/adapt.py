@@ -1,0 +1,31 @@
+"""Let the model of a run learn one epoch from each held-out set and judge it: the step ``adapt`` of the pipeline."""
+
+import argparse
+import json
+from pathlib import Path
+
+from fedloom.errors import main
+from fedloom.evaluation.folders import Folders, beside
+from fedloom.evaluation.series.adapted import adapt
+from fedloom.evaluation.series.finetune import Adaptation
+from fedloom.federation.runs import choose_device
+from fedloom.methods.registry import make
+
+
+def run() -> None:
+    """Read the arguments, adapt, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--settings", required=True, help="how models learn from held-out sets, as JSON")
+    parser.add_argument("--run", type=Path, required=True, help="folder of the run")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the series that the run was trained on")
+    parser.add_argument("--partition", type=Path, required=True, help="folder of their partition")
+    parser.add_argument("--beside", type=beside, nargs="+", default=[], help="role=folder of other data: targets")
+    parser.add_argument("--out", type=Path, help="where adapted.parquet goes (the run's folder, if not given)")
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    a = parser.parse_args()
+    folders = Folders(a.run, a.data, a.partition, beside=dict(a.beside))
+    adapt(folders, a.out or a.run, make, Adaptation(**json.loads(a.settings)), choose_device(a.device))
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,111 @@
+"""Judges a run on series: hidden stretches filled in, held-out sets without learning from them, core-sets audited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+from torch import Tensor
+
+from fedloom.artifacts import atomic
+from fedloom.data.series import read_about
+from fedloom.evaluation.folders import Folders
+from fedloom.evaluation.rows import as_metrics
+from fedloom.evaluation.schema import write_metrics
+from fedloom.evaluation.series.audit import audit
+from fedloom.evaluation.series.examples import filled, foretold
+from fedloom.evaluation.series.foresee import Fill
+from fedloom.evaluation.series.model import NO_COMMON_MODEL, clients_answer, common_answer, has_common_model
+from fedloom.evaluation.series.reconstruction import Predict, reconstruct, reconstruction_rows
+from fedloom.evaluation.series.targets import Targets, read_targets
+from fedloom.evaluation.series.zeroshot import forecast_rows, imputation_rows, unseen_rows
+from fedloom.federation.runs import Maker, Run, read_run
+from fedloom.federation.tasks.series import SeriesTask, SeriesWindows
+
+Row = dict[str, Any]
+SELECTIONS = ("selected", "last")
+TARGETS = "targets"
+"""Role of the held-out sets among the datasets that stand beside a federation."""
+
+TOKENS_AT_ONCE = 2**16
+
+
+def evaluate(folders: Folders, out: Path, make: Maker, device: torch.device) -> None:
+    """Write ``metrics.parquet`` and ``diagnostics.safetensors`` of the run in ``folders`` to ``out``.
+
+    Held-out sets are judged where the dataset has them beside it, by the selected weights alone. A diverged run gets
+    the same rows, null with its reason. Raises InputError for a missing or broken artifact.
+    """
+    run = read_run(folders.run, folders.data, folders.partition, make, device)
+    targets = None
+    if TARGETS in folders.beside:
+        targets = read_targets(folders.beside[TARGETS], device, run.task.dtype)
+    rows = []
+    diagnostics: dict[str, NDArray[Any]] = {}
+    for selection in SELECTIONS:
+        rows_of, found = _judge(run, selection, targets, read_about(folders.data)["domains"])
+        rows.append(as_metrics(rows_of, run.spec, selection))
+        diagnostics |= found
+    write_metrics(pd.concat(rows, ignore_index=True), out / "metrics.parquet")
+    with atomic(out / "diagnostics.safetensors") as temporary:
+        save_file(diagnostics, temporary)
+
+
+def _judge(
+    run: Run, selection: str, targets: Targets | None, domains: dict[str, str]
+) -> tuple[list[Row], dict[str, NDArray[Any]]]:
+    """Rows of the weights of a selection and, of the selected ones, what figures draw."""
+    task: SeriesTask = run.task
+    diverged = run.verdict == "diverged"
+    weights = {} if diverged else run.weights(selection)
+    predict: dict[str | None, Predict] = {None: _nothing} if diverged else clients_answer(run, weights)
+    rows = reconstruction_rows(reconstruct(task, predict, TOKENS_AT_ONCE), task.ids)
+    if diverged:
+        rows = blank(rows, str(run.reason))
+    if selection != SELECTIONS[0]:
+        return rows, {}
+    found = {} if diverged else filled(task, predict[None], domains)
+    if targets is not None:
+        common = not diverged and has_common_model(run)
+        fill = common_answer(run, weights) if common else _zeros
+        unseen = target_rows(fill, targets, task)
+        rows += unseen if common else blank(unseen, str(run.reason) if diverged else NO_COMMON_MODEL)
+        if common:
+            found |= foretold(fill, targets.of("forecast"), task.length, task.patch)
+    core_sets = getattr(run.method, "core_sets", None)
+    if core_sets is not None and not diverged:
+        sets = core_sets(run.skeleton, weights, task, run.spec["seed"])
+        if sets:
+            of_sets, distances = audit(task, sets)
+            rows += of_sets
+            found |= {f"distance/{kind}": np.ascontiguousarray(values) for kind, values in distances.items()}
+    return rows, found
+
+
+def target_rows(fill: Fill, targets: Targets, task: SeriesTask) -> list[Row]:
+    """Return the rows of all that is asked about held-out sets without learning from them."""
+    given = task.length, task.patch, TOKENS_AT_ONCE // task.tokens
+    return [
+        *forecast_rows(fill, targets.of("forecast"), *given),
+        *imputation_rows(fill, targets.of("imputation"), *given),
+        *unseen_rows(fill, targets.of("forecast"), *given),
+    ]
+
+
+def blank(rows: list[Row], reason: str) -> list[Row]:
+    """Return the rows with those of the method itself null for ``reason``; reference rows stay."""
+    emptied = {"value": float("nan"), "lo": float("nan"), "hi": float("nan"), "n": 0, "reason": reason}
+    return [row if "prediction=" in row["condition"] else row | emptied for row in rows]
+
+
+def _nothing(batch: SeriesWindows, rows: Tensor) -> Tensor:
+    return torch.zeros_like(batch.x)
+
+
+def _zeros(batch: SeriesWindows) -> Tensor:
+    return torch.zeros_like(batch.x)

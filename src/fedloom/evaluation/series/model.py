@@ -1,0 +1,58 @@
+"""A run on series, asked window by window: by every client's weights, or by the one model that all have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedloom.evaluation.series.foresee import Fill
+from fedloom.evaluation.series.reconstruction import OWN, Predict
+from fedloom.federation.method import Moment
+from fedloom.federation.rounds import predictor
+from fedloom.federation.runs import Run
+from fedloom.federation.stack import Bound, Tensors
+from fedloom.federation.tasks.series import SeriesWindows
+
+NO_COMMON_MODEL = "every client keeps a model of its own"
+
+
+def clients_answer(run: Run, weights: Tensors) -> dict[str | None, Predict]:
+    """Return how clients fill in with ``weights`` [C, ...]: as the method is judged (None), and in their own way.
+
+    The second, ``own``, is there only for methods that keep something personal out of the judged prediction.
+    """
+    found: dict[str | None, Predict] = {None: predictor(run.method, run.skeleton, run.task, weights)}
+    personalised = getattr(run.method, "personalised", None)
+    if personalised is not None:
+        found[OWN] = _mapped(personalised, run, weights)
+    return found
+
+
+def has_common_model(run: Run) -> bool:
+    """Whether all clients are judged by the same weights, which can then be asked about data of nobody's."""
+    return run.method.pools or bool(run.method.shared)
+
+
+def common_answer(run: Run, weights: Tensors) -> Fill:
+    """Return how the model that all clients share fills in windows [B, ...]."""
+    model = Bound(run.skeleton, {name: values[0] for name, values in weights.items()})
+
+    def fill(batch: SeriesWindows) -> Tensor:
+        with torch.no_grad():
+            return run.method.predict(model, batch, Moment({}, {}))
+
+    return fill
+
+
+def _mapped(answer: Callable[[Bound, Any, Moment], Tensor], run: Run, weights: Tensors) -> Predict:
+    def one(tensors: Tensors, batch: SeriesWindows) -> Tensor:
+        return answer(Bound(run.skeleton, tensors), batch, Moment({}, {}))
+
+    def predict(batch: SeriesWindows, rows: Tensor) -> Tensor:
+        with torch.no_grad():
+            return torch.vmap(one)({name: values[rows] for name, values in weights.items()}, batch)
+
+    return predict
