@@ -1,4 +1,4 @@
-"""Metrics of forecasts: masked and unmasked MAE, RMSE and MAPE per node, pooled and as the mean over nodes.
+"""Metrics of forecasts: masked and unmasked MAE, RMSE, MAPE and MSE per node, pooled and as the mean over nodes.
 
 Every metric follows from sums per node and horizon step, which are accumulated while forecasts stream by, so that a
 result does not depend on how many windows a batch holds. RMSE is the root of a pooled mean; it is never averaged over
@@ -19,9 +19,12 @@ from torch import Tensor
 
 from fedloom.federation.scores import ErrorSums
 
-METRICS = ("mae", "rmse", "mape")
+METRICS = ("mae", "rmse", "mape", "mse")
 HORIZONS = (3, 6, 12)
 MASKED, UNMASKED = "mask=masked", "mask=unmasked"
+HELD_OUT = "mask=masked,part=held_out"
+"""Condition of errors on validation and test part together, for protocols that have no third part."""
+
 NO_LITERAL = "the raw files hold no number for a missing reading"
 NOTHING_SCORED = "no observed target"
 
@@ -71,6 +74,11 @@ def metric_rows(scores: Scores, nodes: list[str]) -> pd.DataFrame:
     return pd.concat([masked, unmasked], ignore_index=True)
 
 
+def held_out_rows(scores: Scores, nodes: list[str]) -> pd.DataFrame:
+    """Return the masked rows of ``metric_rows`` for scores of validation and test part together."""
+    return _rows_of(scores.masked, nodes).assign(condition=HELD_OUT)
+
+
 def null_rows(nodes: list[str], horizon: int, reason: str, conditions: Iterable[str]) -> pd.DataFrame:
     """Return the rows that ``metric_rows`` would, each null for ``reason``."""
     units = [*nodes, "pooled", "mean"]
@@ -106,7 +114,7 @@ def _rows_of(sums: ErrorSums, nodes: list[str]) -> pd.DataFrame:
 
 def _metric(name: str, sums: dict[str, Floats]) -> tuple[Floats, Floats]:
     """Return a metric and the number of readings behind it, NaN where there is none."""
-    numerator = sums[{"mae": "abs", "rmse": "sq", "mape": "ape"}[name]]
+    numerator = sums[{"mae": "abs", "rmse": "sq", "mape": "ape", "mse": "sq"}[name]]
     n = sums["n_ape" if name == "mape" else "n"]
     ratio = np.divide(numerator, n, out=np.full_like(numerator, np.nan), where=n > 0)
     return (np.sqrt(ratio) if name == "rmse" else ratio), n

@@ -36,6 +36,7 @@ class PartitionSettings:
     missing_in_scaler: bool = False  # count missing readings at their literal value, as some published protocols do
     fill: Literal["mean", "last", "raw"] = "mean"  # what a model sees for a missing input
     drop_empty: bool = False  # leave out windows in which a client observes no target
+    two_parts: bool = False  # report errors on validation and test part together too: some papers know no third part
 
     def __post_init__(self) -> None:
         """Raise InputError for a setting out of its range."""

@@ -142,7 +142,7 @@ def test_the_csv_also_holds_horizons_means_over_nodes_unmasked_errors_and_the_la
     workshop.run("atlas", 3.0)
     tidy = table1(workshop.show("table1")).tidy
     assert set(tidy["horizon"]) == {"3", "6", "12", "all"}
-    assert set(tidy["metric"]) == {"mae", "rmse", "mape"}
+    assert set(tidy["metric"]) == {"mae", "rmse", "mape", "mse"}
     assert set(tidy["unit"]) == {"pooled", "mean"}
     assert set(tidy["condition"]) == {"mask=masked", "mask=unmasked"}
     assert set(tidy["selection"]) == {"selected", "last"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,21 @@ from fedloom.artifacts import atomic
 from fedloom.data.panel import read_panel
 from fedloom.evaluation.blocks import BlockSums
 from fedloom.evaluation.folders import Folders
-from fedloom.evaluation.forecasting import MASKED, UNMASKED, Batch, Scores, metric_rows, null_rows
+from fedloom.evaluation.forecasting import (
+    HELD_OUT,
+    MASKED,
+    UNMASKED,
+    Batch,
+    Scores,
+    held_out_rows,
+    metric_rows,
+    null_rows,
+)
 from fedloom.evaluation.schema import IDENTITY, METRICS, write_metrics
 from fedloom.evaluation.truth import BestPossible, Truth, read_truth
 from fedloom.federation.inference import Forecast, forecasts
-from fedloom.federation.runs import Maker, read_run
+from fedloom.federation.protocol import Protocol
+from fedloom.federation.runs import Maker, Run, read_run
 from fedloom.federation.tasks.forecast import ForecastTask
 
 SELECTIONS = ("selected", "last")
@@ -42,8 +54,8 @@ class Judged:
     def add(self, forecast: Forecast) -> None:
         """Score the forecasts of some windows."""
         windows = forecast.windows
-        window_CB = torch.where(windows < self.counts_C[:, None], windows, -1)
-        batch = Batch(forecast.forecast_CBH, forecast.truth_CBH, forecast.mask_CBH, window_CB)
+        batch = batch_of(forecast, self.counts_C)
+        window_CB = batch.window_CB
         self.scores.add(batch)
         self.blocks.add(batch)
         if self.best is not None:
@@ -78,6 +90,13 @@ class Judged:
         return {name: np.ascontiguousarray(values.cpu().numpy()) for name, values in found.items()}
 
 
+def batch_of(forecast: Forecast, counts_C: torch.Tensor) -> Batch:
+    """Return forecasts as they are scored; a client with ``counts_C`` windows has none of a higher number."""
+    windows = forecast.windows
+    window_CB = torch.where(windows < counts_C[:, None], windows, -1)
+    return Batch(forecast.forecast_CBH, forecast.truth_CBH, forecast.mask_CBH, window_CB)
+
+
 def judge(
     forecasts: Iterable[Forecast], task: ForecastTask, missing_literal: float | None, truth: Truth | None
 ) -> Judged:
@@ -96,20 +115,52 @@ def evaluate(folders: Folders, out: Path, make: Maker, device: torch.device) -> 
     """
     run = read_run(folders.run, folders.data, folders.partition, make, device)
     panel = read_panel(folders.data)
+    two_parts = json.loads((folders.partition / "partition.json").read_text(encoding="utf-8")).get("two_parts", False)
     diagnostics: dict[str, NDArray[Any]] = {}
     tables = []
     for selection in SELECTIONS:
         if run.verdict == "diverged":
-            rows = null_rows(run.task.ids, run.task.horizon, str(run.reason), [MASKED, UNMASKED])
+            conditions = [MASKED, UNMASKED, *([HELD_OUT] if two_parts else [])]
+            rows = null_rows(run.task.ids, run.task.horizon, str(run.reason), conditions)
         else:
             found = forecasts(run.method, run.skeleton, run.weights(selection), run.task)
-            judged = judge(found, run.task, panel.report["missing_literal"], read_truth(panel, run.task.ids))
+            held_out = _HeldOut(run, folders, selection) if two_parts else None
+            heard = found if held_out is None else held_out.hear(found)
+            judged = judge(heard, run.task, panel.report["missing_literal"], read_truth(panel, run.task.ids))
             rows = judged.rows()
+            if held_out is not None:
+                rows = pd.concat([rows, held_out.rows()], ignore_index=True)
             diagnostics = diagnostics or judged.diagnostics()
         tables.append(rows.assign(selection=selection))
     write_metrics(of_run(pd.concat(tables, ignore_index=True), run.spec), out / "metrics.parquet")
     with atomic(out / "diagnostics.safetensors") as temporary:
         save_file(diagnostics, temporary)
+
+
+class _HeldOut:
+    """Scores of all windows that training does not see: the test part, as it streams by, and the validation part.
+
+    A run's own task may hold only some windows of the validation part; here every one counts.
+    """
+
+    def __init__(self, run: Run, folders: Folders, selection: str) -> None:
+        protocol = replace(Protocol(**run.spec["protocol"]), validation_stride=1)
+        self.run, self.selection = run, selection
+        self.task = ForecastTask.read(folders.data, folders.partition, protocol, run.task.device)
+        self.scores = Scores(len(self.task.ids), self.task.horizon, None, self.task.device)
+
+    def hear(self, stream: Iterable[Forecast]) -> Iterator[Forecast]:
+        """Score the forecasts of the test part on their way to others."""
+        for forecast in stream:
+            self.scores.add(batch_of(forecast, self.task.counts["test"].to(self.task.device)))
+            yield forecast
+
+    def rows(self) -> pd.DataFrame:
+        """Return the rows, once the test part has been heard."""
+        weights = self.run.weights(self.selection)
+        for forecast in forecasts(self.run.method, self.run.skeleton, weights, self.task, "validation"):
+            self.scores.add(batch_of(forecast, self.task.counts["validation"].to(self.task.device)))
+        return held_out_rows(self.scores, self.task.ids)
 
 
 def of_run(rows: pd.DataFrame, spec: dict[str, Any], split: str = "test") -> pd.DataFrame:
