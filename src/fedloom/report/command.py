@@ -20,7 +20,9 @@ def parse(description: str | None) -> tuple[Shown, Path]:
         "--panels", required=True, nargs="+", type=Path, help="folders of these runs' panels or trajectories"
     )
     parser.add_argument("--partitions", nargs="+", type=Path, default=[], help="folders of their partitions, if shown")
+    parser.add_argument("--adapted", action="store_true", help="also show what runs do after an epoch on held-out sets")
     parser.add_argument("--reference", type=Path, help="csv of published values")
     parser.add_argument("--out", required=True, type=Path, help="path of the files without their endings")
     a = parser.parse_args()
-    return show(a.study, a.name, a.scale, a.caption, a.runs, a.panels, a.reference, a.partitions), a.out
+    folders = a.runs, a.panels, a.reference, a.partitions
+    return show(a.study, a.name, a.scale, a.caption, *folders, adapted=a.adapted), a.out

@@ -56,8 +56,9 @@ def curves(shown: Shown, quantity: str, label: str) -> Figure:
             handles[run_label(*name)] = _draw(by_round, by_megabyte, value, styles[name])
         by_round.xaxis.set_major_locator(MaxNLocator(integer=True))
         _limit(by_round, list(present.values()))
-        unit = shown.panels[dataset]["unit"]
-        by_round.set(title=shown.label(dataset), ylabel=f"{label} ({unit})", xlabel="round")
+        # Series are judged on a scale of their own.
+        unit = shown.panels[dataset].get("unit")
+        by_round.set(title=shown.label(dataset), ylabel=f"{label} ({unit})" if unit else label, xlabel="round")
         by_megabyte.set(xlabel="sent up by all clients (MB)")
     drawn.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 4))
     notes = (

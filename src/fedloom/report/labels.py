@@ -5,11 +5,12 @@ A name that is not listed here, such as one that a plug-in brings, is printed as
 
 from __future__ import annotations
 
-CENTRALISED, GENERAL, SPATIAL, CAUSAL, REFERENCE = (
+CENTRALISED, GENERAL, SPATIAL, CAUSAL, SERIES, REFERENCE = (
     "Centralised",
     "General federated",
     "Federated spatio-temporal",
     "Federated causal",
+    "Federated foundation models",
     "Reference, no federation",
 )
 FEDERATED = (GENERAL, SPATIAL)
@@ -32,6 +33,10 @@ METHODS: dict[str, tuple[str, str]] = {
     "sc_fsgl": ("SC-FSGL", SPATIAL),
     "atlas": ("Atlas", SPATIAL),
     "fed_causaldiff": ("Fed-CausalDiff", CAUSAL),
+    "fedal": ("FeDaL", SERIES),
+    "ffts": ("FFTS", SERIES),
+    "centralised": ("Centralised", CENTRALISED),
+    "standalone": ("Standalone", REFERENCE),
     "local": ("Local", REFERENCE),
     "persistence": ("Persistence", REFERENCE),
     "weekly_profile": ("Weekly profile", REFERENCE),
@@ -78,6 +83,20 @@ DATASETS = {
     "openbandit-random": "Open Bandit (uniform log)",
     "openbandit-bts": "Open Bandit (Thompson log)",
 }
+FEDERATIONS = {
+    "real16": "Real",
+    "real16-long": "Real (longer windows)",
+    "h1-like": "H1-like",
+    "h2-like": "H2-like",
+    "domain": "By domain",
+    "mixed": "Mixed (dealt IID)",
+    "wheels": "Wheels",
+    "tsgen": "Generated",
+    "tsgen-4": "Generated, 4 clients",
+    "tsgen-8": "Generated, 8 clients",
+}
+"""Federations of series: made of many sets, parts of some of them, which notes and the page say."""
+
 METRICS = {"mae": "MAE", "rmse": "RMSE", "mape": "MAPE", "nmi": "NMI"}
 
 
@@ -109,4 +128,6 @@ def order(method: str, variant: str = "base") -> tuple[int, int, str, str]:
 
 def dataset_label(dataset: str, part: str | None) -> str:
     """Return a dataset's name in print; a part of a dataset is named as the part that it is."""
+    if dataset in FEDERATIONS:
+        return FEDERATIONS[dataset]
     return part if part else DATASETS.get(dataset, dataset)

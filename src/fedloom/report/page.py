@@ -94,6 +94,7 @@ def _verdicts(records: Sequence[dict[str, Any]]) -> str:
 def _data(reports: Sequence[dict[str, Any]]) -> str:
     panels = [report for report in reports if "nodes" in report]
     sequences = [report for report in reports if "owners" in report]
+    series = [report for report in reports if "domains" in report]
     tables = []
     if panels:
         header = ["Dataset", "Part", "Steps", "Nodes", "Interval", "Unit", "Missing", "Repairs"]
@@ -101,6 +102,9 @@ def _data(reports: Sequence[dict[str, Any]]) -> str:
     if sequences:
         header = ["Dataset", "Part", "Sequences", "Owners", "Longest", "Actions", "Outcome", "Left out"]
         tables.append(_table(header, [_sequences(report) for report in sequences], numbers=(2, 3, 4, 5)))
+    if series:
+        header = ["Federation", "Part", "Client", "Domain", "Series", "Points", "Missing", "Cleaned", "Left out"]
+        tables.append(_table(header, [row for about in series for row in _clients(about)], numbers=(4, 5, 6)))
     return f'<section id="data">\n<h2>Data</h2>\n{"".join(tables)}\n</section>'
 
 
@@ -128,6 +132,28 @@ def _sequences(about: dict[str, Any]) -> list[str]:
         about["unit"],
         _counts(about["exclusions"]),
     ]
+
+
+def _clients(about: dict[str, Any]) -> list[list[str]]:
+    rows: list[list[str]] = []
+    for client in about["clients"]:
+        counts = about["counts"][client]
+        seen = " (seen by a downstream task)" if client in about["seen"] else ""
+        first = not rows
+        rows.append(
+            [
+                dataset_label(about["dataset"], None) if first else "",
+                (about["part"] or "the whole") if first else "",
+                client + seen,
+                about["domains"][client],
+                f"{counts['series']:,}",
+                f"{counts['points']:,}",
+                f"{counts['missing']:,}",
+                _counts(about["cleaned"].get(client, {})),
+                _counts(about["exclusions"].get(client, {})),
+            ]
+        )
+    return rows
 
 
 def _counts(done: dict[str, int]) -> str:

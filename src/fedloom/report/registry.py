@@ -9,9 +9,9 @@ from fedloom.errors import InputError
 from fedloom.report.figure import Figure
 from fedloom.report.layout import Table
 from fedloom.report.shown import Shown
-from fedloom.report.studies import atlas, fed_causaldiff
+from fedloom.report.studies import atlas, fed_causaldiff, fedal
 
-STUDIES = {"atlas": atlas, "fed_causaldiff": fed_causaldiff}
+STUDIES = {"atlas": atlas, "fed_causaldiff": fed_causaldiff, "fedal": fedal}
 
 
 def table(study: str, name: str) -> Callable[[Shown], Table]:

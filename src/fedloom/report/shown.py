@@ -24,8 +24,9 @@ from fedloom.report.references import COLUMNS, read_references
 class Shown:
     """One artifact: its name, what config says of it, and the folders of exactly the runs it shows.
 
-    ``panels`` maps a dataset to what its panel, or its trajectories, say of themselves, ``places`` to their folder,
+    ``panels`` maps a dataset to what its panel, trajectories or series say of themselves, ``places`` to their folder,
     ``partitions`` to how it was dealt to clients, where that was given; ``references`` holds published values.
+    ``adapted``: it also shows what the runs' models do after an epoch on held-out sets.
     """
 
     study: str
@@ -37,6 +38,7 @@ class Shown:
     references: pd.DataFrame
     places: dict[str, Path]
     partitions: dict[str, dict[str, Any]]
+    adapted: bool = False
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -55,7 +57,8 @@ class Shown:
     @cached_property
     def metrics(self) -> pd.DataFrame:
         """The metrics of all runs, one below the other."""
-        return pd.concat([read_metrics(folder / "metrics.parquet") for folder in self.runs["folder"]])
+        files = ("metrics.parquet", "adapted.parquet") if self.adapted else ("metrics.parquet",)
+        return pd.concat([read_metrics(folder / file) for folder in self.runs["folder"] for file in files])
 
     @property
     def datasets(self) -> list[str]:
@@ -65,6 +68,11 @@ class Shown:
     def label(self, dataset: str) -> str:
         """The dataset's name in print."""
         return dataset_label(dataset, self.panels[dataset]["part"])
+
+    def record(self, folder: Path) -> dict[str, Any]:
+        """What a run's ``run.json`` says: its spec, its clients and their samples, its parameters, how it ended."""
+        found: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        return found
 
     def rounds(self, folder: Path) -> pd.DataFrame:
         """The log of a run: round, client, quantity, value."""
@@ -93,10 +101,11 @@ def show(
     panels: Iterable[Path],
     references: Path | None = None,
     partitions: Iterable[Path] = (),
+    adapted: bool = False,
 ) -> Shown:
     """Collect what the artifact ``name`` of ``study`` shows. Raises InputError where data do not describe themselves.
 
-    ``panels`` are folders of panels or of trajectories, ``partitions`` of partitions.
+    ``panels`` are folders of panels, trajectories or series, ``partitions`` of partitions.
     """
     described = [(read_description(folder), folder) for folder in panels]
     published = pd.DataFrame(columns=COLUMNS) if references is None else read_references(references)
@@ -104,7 +113,7 @@ def show(
     places = {report["dataset"]: folder for report, folder in described}
     dealt = [json.loads((folder / "partition.json").read_text(encoding="utf-8")) for folder in partitions]
     by_deal = {each["dataset"]: each for each in dealt}
-    return Shown(study, name, scale, caption, tuple(runs), by_dataset, published, places, by_deal)
+    return Shown(study, name, scale, caption, tuple(runs), by_dataset, published, places, by_deal, adapted)
 
 
 def read_description(folder: Path) -> dict[str, Any]:

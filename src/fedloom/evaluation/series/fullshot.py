@@ -69,10 +69,10 @@ def imputed_rows(start: Start, sets: Mapping[str, Sequence[Channel]], settings: 
     rows: list[Row] = []
     for name, channels in sets.items():
         width = min(IMPUTED, start.length)
-        asked: dict[Part, int] = {"train": settings.windows, "test": settings.tested}
+        most_of: dict[Part, int] = {"train": settings.windows, "test": settings.tested}
         given = {
             part: windows_of(channels, part, width, start.length, most, apart=part == "test")
-            for part, most in asked.items()
+            for part, most in most_of.items()
         }
         errors = {rate: Errors() for rate in POINT_RATES}
         reason = UNLEARNED

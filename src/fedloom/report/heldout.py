@@ -1,0 +1,185 @@
+"""Tables 3 and 4: forecasts of held-out sets, after one epoch on them and without learning from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from fedloom.report.causal import pick
+from fedloom.report.layout import EMPTY, Cell, Mark, Table
+from fedloom.report.series import (
+    PUBLISHED_MODELS,
+    REFERENCES,
+    Method,
+    cell,
+    label,
+    names,
+    numbers,
+    of_methods,
+    protocol_facts,
+    published,
+    published_cell,
+    target_label,
+)
+from fedloom.report.shown import Shown
+
+METRICS = {"mse": "MSE", "mae": "MAE"}
+NAIVE = ("seasonal_naive", "window_mean")
+FOREMOST: Method = ("fedal", "base")
+BEATS = {(True, True): "beats both", (True, False): "beats mean", (False, True): "beats naive", (False, False): "loses"}
+
+
+def zero_shot(shown: Shown) -> Table:
+    """Zero-shot forecasts by set and horizon beside seasonal-naive and the past mean, with the published models."""
+    frame = numbers(shown)
+    frame = frame[frame["of_task"] == "forecast"]
+    methods = names(shown)
+    header = [(label(*n), title) for n in methods for title in METRICS.values()]
+    header += [(REFERENCES[name], title) for name in NAIVE for title in METRICS.values()]
+    header += [(label(*FOREMOST), "against the two"), ("paper", "MSE"), ("paper", "MAE")]
+    rows = []
+    for dataset, target, horizons in _sets(shown, frame):
+        of = frame[(frame["dataset"] == dataset) & (frame["of_target"] == target)]
+        for horizon in horizons:
+            at = pick(of, horizon=horizon)
+            cells = [c for n in methods for c in _cells(of_methods(at, method=n[0], variant=n[1]), METRICS)]
+            cells = _marked(cells, len(methods))
+            cells += [c for name in NAIVE for c in _cells(_same(pick(at, prediction=name)), METRICS)]
+            cells.append(Cell(_verdict(at)))
+            paper = published(shown, "table4", dataset=target, horizon=horizon)
+            cells += [published_cell(paper[paper["metric"] == metric]) for metric in METRICS]
+            rows.append((_group(shown, dataset, target), "mean" if horizon == "all" else horizon, cells))
+    rows += _published_means(shown, len(header))
+    notes = (
+        "Errors on data scaled by the training part; look-back: the model's window; a suffix of hidden tokens is "
+        "filled in, beyond half a window in blocks that are fed back. At most 512 windows of a set and horizon, evenly "
+        "over the test part, first and last among them. Mean: over horizons. Best of ours in bold, second underlined. "
+        "Seasonal naive repeats the last season, where there is none the last value; window mean: the mean of the "
+        "look-back. *: from another project's transcription, not verified. Paper: FeDaL's values "
+        "by set; its means, and those of centralised models, in the last rows are over ETT and Weather. "
+        f"{_beaten(frame)} {protocol_facts(shown)} {shown.facts}"
+    )
+    return Table(header, rows, shown.caption, notes, frame)
+
+
+def full_shot(shown: Shown) -> Table:
+    """Forecasts after one epoch on each set, by horizon, beside the zero-shot ones of the same runs."""
+    frame = numbers(shown)
+    frame = frame[frame["of_task"].isin(["full_shot", "forecast"])]
+    methods = names(shown)
+    header = [(label(*n), title) for n in methods for title in METRICS.values()]
+    header += [(f"{label(*n)}, zero-shot", "MSE") for n in methods]
+    header += [("Seasonal naive", "MSE"), ("FeDaL, paper", "MSE"), ("FeDaL, paper", "MAE")]
+    rows = []
+    for dataset, target, horizons in _sets(shown, frame):
+        of = frame[(frame["dataset"] == dataset) & (frame["of_target"] == target)]
+        for horizon in horizons:
+            at = pick(of, horizon=horizon)
+            cells = []
+            for n in methods:
+                learned = of_methods(at, method=n[0], variant=n[1], task="full_shot")
+                cells += _cells(learned, METRICS) if len(learned) else [_null(frame, dataset, n), Cell(EMPTY)]
+            cells = _marked(cells, len(methods))
+            for n in methods:
+                cells.append(cell(of_methods(at, method=n[0], variant=n[1], task="forecast", metric="mse")))
+            cells.append(cell(_same(pick(at, prediction="seasonal_naive", metric="mse"))))
+            paper = published(shown, "table3", dataset=target) if horizon == "all" else shown.references.iloc[:0]
+            cells += [published_cell(paper[paper["metric"] == metric]) for metric in METRICS]
+            rows.append((_group(shown, dataset, target), "mean" if horizon == "all" else horizon, cells))
+    notes = (
+        "One epoch over at most as many windows of the training part as the scale says, spread evenly; same windows, "
+        "order and new head (flattened tokens to the horizon, from 0) for every method: only the start weights differ. "
+        "The better of a linear probe and of training all weights, by validation. Best in bold, second underlined. "
+        f"*: from another project's transcription, not verified. {adaptation_facts(shown)} {protocol_facts(shown)} "
+        f"{shown.facts}"
+    )
+    return Table(header, rows, shown.caption, notes, frame)
+
+
+def adaptation_facts(shown: Shown) -> str:
+    """Say how many test windows or cases stand behind what was learned in one epoch."""
+    frame = shown.metrics
+    tasks = frame["condition"].str.extract(r"task=([a-z_0-9]+)")[0]
+    n = frame.loc[tasks.isin(["full_shot"]) & frame["value"].notna(), "n"]
+    return f"Up to {int(n.max()):,} test points a set and horizon." if len(n) else ""
+
+
+def _sets(shown: Shown, frame: pd.DataFrame) -> list[tuple[str, str, list[str]]]:
+    """Federation, held-out set and its horizons (their mean last), in order."""
+    found = []
+    for dataset in shown.datasets:
+        of = frame[(frame["dataset"] == dataset) & (frame["of_target"] != "")]
+        for target in dict.fromkeys(of["of_target"]):
+            horizons = sorted(set(of.loc[of["of_target"] == target, "horizon"]) - {"all"}, key=int)
+            found.append((dataset, target, [*horizons, "all"]))
+    return found
+
+
+def _group(shown: Shown, dataset: str, target: str) -> str:
+    alone = len(shown.datasets) == 1
+    return target_label(target) if alone else f"{target_label(target)}, from {shown.label(dataset)}"
+
+
+def _cells(of: pd.DataFrame, metrics: dict[str, str]) -> list[Cell]:
+    return [cell(of[of["metric"] == metric]) for metric in metrics]
+
+
+def _same(of: pd.DataFrame) -> pd.DataFrame:
+    """Reference rows are the same for all runs: one of each metric, without a deviation."""
+    return of.drop_duplicates(["metric"]).assign(ours_sd=np.nan)
+
+
+def _null(frame: pd.DataFrame, dataset: str, name: Method) -> Cell:
+    of = of_methods(frame, dataset=dataset, method=name[0], variant=name[1], task="full_shot")
+    notes = of.loc[of["ours_mean"].isna(), "note"]
+    return Cell(str(notes.iloc[0]) if len(notes) else EMPTY)
+
+
+def _marked(cells: list[Cell], methods: int) -> list[Cell]:
+    """Mark the best and the second of the methods in each metric; equal printed values share a mark."""
+    found = list(cells)
+    for offset in range(len(METRICS)):
+        places = range(offset, methods * len(METRICS), len(METRICS))
+        values = {i: float(cells[i].text.split(" ")[0]) for i in places if cells[i].text[:1].isdigit()}
+        ranks = sorted(set(values.values()))
+        if len(values) < 2:
+            continue
+        marks: dict[float, Mark] = dict(zip(ranks, ("best", "second"), strict=False))
+        for i, value in values.items():
+            found[i] = Cell(cells[i].text, marks.get(value, ""))
+    return found
+
+
+def _verdict(at: pd.DataFrame) -> str:
+    """Whether FeDaL's zero-shot error is below seasonal-naive's and the past mean's."""
+    own = of_methods(at, metric="mse", method=FOREMOST[0], variant=FOREMOST[1], task="forecast")
+    naive = [pick(at, metric="mse", prediction=name)["ours_mean"] for name in NAIVE]
+    if own.empty or np.isnan(own["ours_mean"].iloc[0]) or any(not len(n) or np.isnan(n.iloc[0]) for n in naive):
+        return EMPTY
+    value = own["ours_mean"].iloc[0]
+    return BEATS[bool(value < naive[0].iloc[0]), bool(value < naive[1].iloc[0])]
+
+
+def _beaten(frame: pd.DataFrame) -> str:
+    """Say on which sets FeDaL without learning does not beat the mean of the past."""
+    behind, judged = [], 0
+    for (_, target), of in frame[frame["horizon"] == "all"].groupby(["dataset", "of_target"], sort=False):
+        verdict = _verdict(of)
+        judged += verdict != EMPTY
+        if verdict in ("loses", "beats naive"):
+            behind.append(target_label(str(target)))
+    if not judged:
+        return ""
+    where = f"not on {', '.join(behind)} (see the learning curve)" if behind else "on every set"
+    return f"FeDaL beats the mean of the look-back {where}, as a mean over horizons."
+
+
+def _published_means(shown: Shown, columns: int) -> list[tuple[str, str, list[Cell]]]:
+    values = published(shown, "table4", dataset="mean")
+    rows = []
+    for (method, variant), of in values.groupby(["method", "variant"], sort=False):
+        cells = [published_cell(of[of["metric"] == metric]) for metric in METRICS]
+        kind = "Published, mean of ETT and Weather"
+        name = f"{PUBLISHED_MODELS[method]} (centralised)" if method in PUBLISHED_MODELS else label(method, variant)
+        rows.append((kind, name, [Cell(EMPTY)] * (columns - len(cells)) + cells))
+    return rows

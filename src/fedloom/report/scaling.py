@@ -1,0 +1,159 @@
+"""How the error on series that nobody trained on falls with clients, with taking part, and with the model's size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from fedloom.report.figure import Figure
+from fedloom.report.labels import method_label
+from fedloom.report.series import protocol_facts
+from fedloom.report.shown import Shown
+
+Floats = NDArray[np.float64]
+WIDTH, HEIGHT = 7.2, 2.9
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A line through logarithms: slope, intercept, and the slope's 95 % interval (NaN below three points)."""
+
+    slope: float
+    intercept: float
+    lo: float
+    hi: float
+
+
+def log_log(x: Floats, y: Floats) -> Slope | None:
+    """Return the least-squares line of log y on log x; None where there are fewer than two different x."""
+    if len(set(x)) < 2:
+        return None
+    u, v = np.log(x), np.log(y)
+    slope, intercept = np.polyfit(u, v, 1)
+    spread = float(((u - u.mean()) ** 2).sum())
+    if len(x) < 3:
+        return Slope(float(slope), float(intercept), np.nan, np.nan)
+    residual = float(((v - slope * u - intercept) ** 2).sum()) / (len(x) - 2)
+    margin = float(student.ppf((1 + CONFIDENCE) / 2, len(x) - 2)) * (residual / spread) ** 0.5
+    return Slope(float(slope), float(intercept), float(slope) - margin, float(slope) + margin)
+
+
+def facts_of_runs(shown: Shown) -> pd.DataFrame:
+    """Return one row a finished run: its size in each respect, and its masked error on held-out sets.
+
+    Columns: method, dataset, variant, seed, clients, windows (of all clients), windows_each (of a client), joining (the
+    share of clients that take part), parameters, megabytes (that all clients sent up), error.
+    """
+    rows = []
+    for run in shown.runs.itertuples():
+        record = shown.record(run.folder)
+        metrics = shown.metrics
+        own = metrics[
+            (metrics[["dataset", "method", "variant", "seed"]] == [run.dataset, run.method, run.variant, run.seed]).all(
+                axis=1
+            )
+        ]
+        parts = own["condition"].str
+        unseen = own[
+            parts.contains("task=reconstruction")
+            & parts.contains("rate=mean")
+            & parts.contains("target=")
+            & ~parts.contains("prediction=")
+            & (own["metric"] == "mse")
+            & (own["selection"] == "selected")
+        ]
+        log = shown.rounds(run.folder)
+        rows.append(
+            {
+                "method": run.method,
+                "dataset": run.dataset,
+                "variant": run.variant,
+                "seed": run.seed,
+                "clients": len(record["clients"]),
+                "windows": sum(record["train_samples"]),
+                "windows_each": sum(record["train_samples"]) / len(record["clients"]),
+                "joining": record["spec"]["protocol"]["participation"],
+                "parameters": record["parameters"],
+                "megabytes": log.loc[log["quantity"] == "bytes_up", "value"].sum() / 1e6,
+                "error": unseen["value"].mean(skipna=False) if len(unseen) else np.nan,
+            }
+        )
+    frame = pd.DataFrame(rows)
+    return frame[frame["error"].notna()].reset_index(drop=True)
+
+
+RESPECTS = ("clients", "windows_each", "joining", "parameters")
+TITLES = {
+    "clients": "clients",
+    "windows_each": "training windows a client",
+    "joining": "share of clients a round",
+    "parameters": "parameters of the model",
+}
+APART = {"windows_each": 1.25}
+"""Sizes that lie within this factor of each other count as equal: clients are not cut to the same number of windows."""
+
+
+def series_along(frame: pd.DataFrame, respect: str) -> pd.DataFrame:
+    """Return the runs that differ in ``respect`` and in nothing else that is drawn: the largest such set.
+
+    Empty where no two runs do.
+    """
+    others = [name for name in RESPECTS if name != respect]
+    key = frame[others].apply(lambda c: _rounded(c, APART.get(str(c.name), 1.01)))
+    best = frame.iloc[:0]
+    for _, places in frame.groupby([frame["method"], *(key[name] for name in others)]).groups.items():
+        some = frame.loc[places]
+        sizes = _rounded(some[respect], APART.get(respect, 1.01)).nunique()
+        if sizes > 1 and sizes > _rounded(best[respect], APART.get(respect, 1.01)).nunique():
+            best = some
+    return best.sort_values(respect)
+
+
+def scaling(shown: Shown) -> Figure:
+    """Draw the error on held-out sets against each size that the runs differ in, with the log-log slope."""
+    frame = facts_of_runs(shown)
+    found = {respect: series_along(frame, respect) for respect in RESPECTS} if len(frame) else {}
+    found = {respect: some for respect, some in found.items() if len(some)}
+    columns = max(1, len(found))
+    drawn, axes = plt.subplots(1, columns, figsize=(WIDTH, HEIGHT), squeeze=False, sharey=True)
+    said = []
+    for ax, (respect, some) in zip(axes[0], found.items(), strict=False):
+        ax.plot(some[respect], some["error"], "o", ms=5)
+        line = log_log(some[respect].to_numpy(np.float64), some["error"].to_numpy(np.float64))
+        if line is not None:
+            ends = np.array([some[respect].min(), some[respect].max()], dtype=np.float64)
+            ax.plot(ends, np.exp(line.intercept) * ends**line.slope, "--", color="0.4", lw=1)
+            known = not np.isnan(line.lo)
+            interval = f" [{line.lo:.3f}, {line.hi:.3f}]" if known else ""
+            ax.set_title(f"slope {line.slope:+.3f}{interval}")
+            said.append(f"{TITLES[respect]}: {line.slope:+.3f}{interval} from {len(some)} runs")
+        ax.set(xscale="log", yscale="log", xlabel=TITLES[respect])
+        ticks = sorted(set(some[respect]))
+        ax.set_xticks(ticks, [f"{tick:,.4g}" for tick in ticks])
+        ax.minorticks_off()
+    axes[0, 0].set_ylabel("masked MSE, held-out sets")
+    _plain_errors(axes[0, 0])
+    method = method_label(frame["method"].iloc[0]) if len(frame) else ""
+    notes = (
+        f"{method}, generated clients unless the runs say otherwise: masked reconstruction of held-out sets (mean over "
+        "sets and five rates). Each panel shows runs that differ in one size alone, at equal rounds; dashed: least "
+        "squares of logarithms, with the slope's 95 % interval where three runs or more have one. "
+        f"Slopes: {'; '.join(said) or 'no two runs differ in one size'}. {protocol_facts(shown)} {shown.facts}"
+    )
+    return Figure(drawn, shown.caption, notes)
+
+
+def _rounded(values: pd.Series, factor: float) -> pd.Series:
+    return (np.log(values.astype(float)) / np.log(factor)).round()
+
+
+def _plain_errors(ax: Axes) -> None:
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
+    ax.yaxis.set_minor_formatter(lambda value, _: f"{value:.3g}")
