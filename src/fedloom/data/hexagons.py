@@ -109,6 +109,7 @@ class Count:
 
     def add(self, points: Points) -> None:
         """Count a block; every point that does not count is told of, by its first reason."""
+        self.tally.points += len(points.time)
         bins, again = self.clock.rows(points.time)
         inside = within(points.lat, points.lon, self.settings.box)
         swapped = ~inside & within(points.lon, points.lat, self.settings.box)

@@ -73,7 +73,6 @@ def trips_of_polylines(rows: pd.DataFrame, tally: Tally, vehicles: Vehicles, see
     found = points_N2[np.repeat(kept, counts)]
     counts = counts[kept]
     vehicle = vehicles.numbers(rows["TAXI_ID"][kept])
-    tally.points += len(found)
     return Points(np.repeat(vehicle, counts), stamps(first[kept], counts, SECONDS), found[:, 1], found[:, 0])
 
 
@@ -157,7 +156,6 @@ def _points(
         tally.add("rows_without_stamp", lost.sum())
         kept = ~lost
         for time, (_, lat, lon) in zip(stamped, places, strict=True):
-            tally.points += int(kept.sum())
             of = (_numbers(rows[name])[kept] / divisor for name in (lat, lon))
             yield Points(number[kept], time[kept], *of)
         progress(tally.points, block.share)
