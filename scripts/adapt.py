@@ -19,7 +19,8 @@ def run() -> None:
     parser.add_argument("--run", type=Path, required=True, help="folder of the run")
     parser.add_argument("--data", type=Path, required=True, help="folder of the series that the run was trained on")
     parser.add_argument("--partition", type=Path, required=True, help="folder of their partition")
-    parser.add_argument("--beside", type=beside, nargs="+", default=[], help="role=folder of other data: targets")
+    named = "other data that evaluation reads: targets"
+    parser.add_argument("--beside", type=beside, default=[], action="append", metavar="ROLE=FOLDER", help=named)
     parser.add_argument("--out", type=Path, help="where adapted.parquet goes (the run's folder, if not given)")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     a = parser.parse_args()

@@ -10,10 +10,10 @@ from fedloom.evaluation.collect import collect
 def run() -> None:
     """Read the arguments, collect, write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", required=True, nargs="+", type=Path, help="folders of the runs")
+    parser.add_argument("--files", required=True, nargs="+", type=Path, help="metrics of the runs")
     parser.add_argument("--out", required=True, type=Path)
     a = parser.parse_args()
-    collect(a.runs, a.out)
+    collect(a.files, a.out)
 
 
 if __name__ == "__main__":

@@ -39,15 +39,15 @@ rule evaluate:
 
 rule metrics:
     input:
-        lambda w: [f"{folder}/metrics.parquet" for folder in PLAN.study_folders(w.study)],
+        lambda w: PLAN.study_metrics(w.study),
     output:
         "results/{study}/metrics.parquet",
     log:
         "results/logs/metrics/{study}.log",
     params:
-        runs=lambda w: PLAN.study_folders(w.study),
+        files=lambda w: PLAN.study_metrics(w.study),
         code=digest("metrics"),
     message:
         "{output}"
     shell:
-        "python scripts/metrics.py --runs {params.runs:q} --out {output} 2> {log}"
+        "python scripts/metrics.py --files {params.files:q} --out {output} 2> {log}"

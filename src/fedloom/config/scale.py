@@ -29,6 +29,7 @@ class StudyRuns(Strict):
 
     params: dict[str, dict[str, Any]] = Field({}, description="method -> parameters that differ from its defaults")
     model: dict[str, Any] = Field({}, description="parameters of the client model that differ from its defaults")
+    adapt: dict[str, Any] = Field({}, description="how models learn from held-out sets, where not by default")
     groups: dict[str, tuple[Group, ...]] = Field(min_length=1)
 
 

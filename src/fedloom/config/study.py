@@ -18,6 +18,7 @@ class Artifact(Strict):
     shows: tuple[str, ...] = Field(min_length=1, description="groups of runs, as the scale names them")
     caption: str
     reference: str | None = Field(None, description="file of config/references with the published numbers")
+    adapted: bool = Field(False, description="also shows what its runs' models do after an epoch on held-out sets")
 
 
 class Study(Strict):
@@ -25,10 +26,12 @@ class Study(Strict):
 
     title: str
     paper: str
-    family: Literal["forecast", "trajectory"] = Field(description="which metrics the runs of the study have")
+    family: Literal["forecast", "trajectory", "series"] = Field(description="which metrics the runs of the study have")
     model: str | None = Field(None, description="client model of the methods that take one")
     variants: dict[str, dict[str, dict[str, Any]]] = Field(
-        {}, description="method -> variant -> parameters that differ from the method's base"
+        {},
+        description="method -> variant -> parameters that differ from the method's base; below the keys model and "
+        "protocol those of the client model and of the protocol",
     )
     artifacts: dict[str, Artifact] = Field(min_length=1)
     targets: dict[str, tuple[str, ...]] = Field({}, description="further targets: name -> artifacts")

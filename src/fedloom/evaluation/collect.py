@@ -10,6 +10,6 @@ import pandas as pd
 from fedloom.evaluation.schema import read_metrics, write_metrics
 
 
-def collect(runs: Iterable[Path], out: Path) -> None:
-    """Write the metrics of the runs in these folders, one below the other, to ``out``."""
-    write_metrics(pd.concat([read_metrics(run / "metrics.parquet") for run in runs], ignore_index=True), out)
+def collect(files: Iterable[Path], out: Path) -> None:
+    """Write the metrics in these files, one below the other, to ``out``."""
+    write_metrics(pd.concat([read_metrics(file) for file in files], ignore_index=True), out)
