@@ -268,7 +268,7 @@ class Method:
         """The server's new state; by default the weighted mean of each uploaded tensor."""
         return server | {name: uploads.mean(values) for name, values in uploads.tensors.items()}
 
-    def serve(self, server: Tensors, task: Any, round_: int, seed: int) -> Tensors:
+    def serve(self, server: Tensors, task: Any, round_: int, rounds: int, seed: int) -> Tensors:
         """What the server does on its own after a round's aggregation (server-side training); by default nothing."""
         return server
 

@@ -119,7 +119,7 @@ class Federation:
                     break
             else:
                 with torch.enable_grad():
-                    state.server = self.method.serve(state.server, self.task, state.round, self.seed)
+                    state.server = self.method.serve(state.server, self.task, state.round, self.rounds, self.seed)
                 state.diverged = self._overflow(state)
             self._note(state, "bytes_up", ledger.up)
             self._note(state, "bytes_down", ledger.down)

@@ -45,6 +45,10 @@ class Bound:
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
 
+    def holding(self, tensors: Tensors) -> Bound:
+        """The same module with these tensors in place of its own of the same names."""
+        return Bound(self._call.module, self.tensors | tensors)
+
 
 class StackedBound(Bound):
     """A module bound to all clients' tensors [C, ...]: a call runs every client on its own row of the arguments."""
@@ -57,6 +61,10 @@ class StackedBound(Bound):
 
         named = {f"module.{name}": value for name, value in self.tensors.items()}
         return vmap(one)(named, *args)
+
+    def one(self, *args: Any) -> Any:
+        """Result of the one module that all rows are, on arguments of all clients [C, ...]."""
+        return Bound(self._call.module, {name: value[0] for name, value in self.tensors.items()})(*args)
 
 
 def refuse_hidden_randomness(module: nn.Module) -> None:

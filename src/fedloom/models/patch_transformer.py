@@ -19,7 +19,7 @@ from fedloom.federation.method import ClientModel, Moment, Noise, Outcome, Phase
 from fedloom.federation.optim import Adam
 from fedloom.federation.stack import Bound
 from fedloom.federation.tasks.series import SeriesTask, SeriesWindows
-from fedloom.models.layers.domain_bias import DomainBias
+from fedloom.models.layers.domain_bias import DomainBias, Seasonal
 from fedloom.models.layers.transformer import EncoderLayer
 
 SUFFIX_BATCHES = 0.25  # of the batches hide a window's end: forecasting would be out of training's reach otherwise
@@ -58,8 +58,8 @@ class PatchTransformer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, task.patch)
         # Last, so that what every method shares starts from the same draws.
-        self.adapters = nn.ModuleList(adapter() for _ in range(params.layers if adapter else 0))
-        self.domain = DomainBias(width, task.tokens) if params.dbe else None
+        self.adapters = nn.ModuleList([adapter() for _ in range(params.layers)] if adapter else [])
+        self.domain = DomainBias(width, task.tokens, params.seasonal) if params.dbe else None
 
     def embedded(self, batch: SeriesWindows) -> Coded:
         """Tokens before the encoder. Each observed point adds its value's part of the patch's code, each other one its
@@ -134,12 +134,13 @@ class PatchTransformerModel(ClientModel):
 
     @dataclass(frozen=True)
     class Params:
-        """Sizes of the quick scale; desk 128, 3, 8 and paper 512, 9, 8 (the paper prints only how many bytes travel)."""
+        """Quick sizes; desk 128, 3, 8 and paper 512, 9, 8, which has the printed bytes (the paper gives no shape)."""
 
         width: int = 64
         layers: int = 2
         heads: int = 4
         dbe: bool = False  # FeDaL's domain bias behind the encoder, whatever the method
+        seasonal: Seasonal = "literal"  # or rms: see DomainBias
         memory: float = 0.9  # rho of the bias' moving average; ours
         clip: float = 1.0
         decay: float = 0.01
@@ -158,18 +159,19 @@ class PatchTransformerModel(ClientModel):
 
     def loss(self, model: Bound, batch: SeriesWindows, moment: Moment) -> Outcome:
         """Masked reconstruction; the bias is that of the minibatch, smoothed over minibatches."""
-        return model(batch, moment, method=self.reconstruction)
+        error, bias = model(batch, moment, method=self.reconstruction)
+        return Outcome(error, {} if bias is None else {"domain.bias": bias.detach()})
 
-    def reconstruction(self, module: PatchTransformer, batch: SeriesWindows, moment: Moment) -> Outcome:
-        """The loss on a module."""
+    def reconstruction(
+        self, module: PatchTransformer, batch: SeriesWindows, moment: Moment
+    ) -> tuple[Tensor, Tensor | None]:
+        """Error of a module on a minibatch under masks of its own, and the bias [D] where there is one."""
         batch = training_masks(batch, moment.noise["order"], moment.noise["suffix"])
         coded = module.encode(batch)
-        bias, buffers = None, {}
+        bias = None
         if module.domain is not None:
-            weight = coded.alive * batch.valid[:, None]
-            bias = module.domain.smoothed(coded.h, weight, self.params.memory)
-            buffers = {"domain.bias": bias.detach()}
-        return Outcome(module.error(module.rebuilt(coded, bias), coded, batch), buffers)
+            bias = module.domain.smoothed(coded.h, coded.alive * batch.valid[:, None], self.params.memory)
+        return module.error(module.rebuilt(coded, bias), coded, batch), bias
 
 
 MASKS = {"order": Noise(("tokens",), "uniform"), "suffix": Noise((2,), "uniform", per_sample=False)}

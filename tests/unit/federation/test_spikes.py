@@ -121,7 +121,9 @@ class ServerTrained(Method):
     def aggregate(self, server: dict[str, Tensor], uploads: Uploads) -> dict[str, Tensor]:
         return super().aggregate(server, uploads) | {"received": uploads.mean(uploads["weight"])}
 
-    def serve(self, server: dict[str, Tensor], task: ForecastTask, round_: int, seed: int) -> dict[str, Tensor]:
+    def serve(
+        self, server: dict[str, Tensor], task: ForecastTask, round_: int, rounds: int, seed: int
+    ) -> dict[str, Tensor]:
         anchor = server["anchor"].detach().requires_grad_()
         (gradient,) = torch.autograd.grad((anchor[0] - server["received"]).square().sum(), anchor)
         trained = {"anchor": server["anchor"].clone()}

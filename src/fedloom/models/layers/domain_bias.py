@@ -35,16 +35,13 @@ class DomainBias(nn.Module):
     """The bias b [D] of a client's codes.
 
     ``gamma_trend`` and ``gamma_season`` [D] scale its two parts. ``bias`` [D] is b as it stands: its moving average
-    while a client trains, and what a model adds where it does not learn. ``reference`` [D] is the server's b^g, and
-    ``own`` [D] keeps a client's b where the judged one is the server's.
+    while a client trains, and what a model adds where it does not learn.
 
     The mean of h - MA(h) over tokens is all but zero, by construction: as printed (``literal``) the seasonal part is
     inert. ``rms`` takes the root of the mean square instead.
     """
 
     bias: Tensor
-    reference: Tensor
-    own: Tensor
     average: Tensor
 
     def __init__(self, width: int, tokens: int, seasonal: Seasonal = "literal", gain: float = 0.1) -> None:
@@ -52,8 +49,7 @@ class DomainBias(nn.Module):
         self.seasonal = seasonal
         self.gamma_trend = nn.Parameter(torch.full((width,), gain))
         self.gamma_season = nn.Parameter(torch.full((width,), gain))
-        for name in ("bias", "reference", "own"):
-            self.register_buffer(name, torch.zeros(width))
+        self.register_buffer("bias", torch.zeros(width))
         self.register_buffer("average", averaging(tokens, trend_width(tokens)), persistent=False)
 
     def of_batch(self, h_BnD: Tensor, weight_Bn: Tensor) -> Tensor:

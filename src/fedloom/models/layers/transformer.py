@@ -10,7 +10,7 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu
+from torch.nn.functional import gelu, linear
 
 
 class Attention(nn.Module):
@@ -26,7 +26,9 @@ class Attention(nn.Module):
 
     def forward(self, h_BnD: Tensor, alive_Bn: Tensor) -> Tensor:
         """What each token gathers from the tokens that are ``alive``; from all alike where none is."""
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.inward(h_BnD).chunk(3, -1))
+        # Three products rather than one that is cut up: the gradient of a cut is a copy of all of it.
+        maps = zip(self.inward.weight.chunk(3), self.inward.bias.chunk(3), strict=True)
+        q, k, v = (linear(h_BnD, *of).unflatten(-1, (self.heads, -1)).transpose(1, 2) for of in maps)
         score_BHnn = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
         # A large finite number: a row of infinities would be a row of NaN.
         score_BHnn = score_BHnn.masked_fill(~alive_Bn[:, None, None], torch.finfo(h_BnD.dtype).min)

@@ -1,0 +1,78 @@
+"""Core-sets: a few windows whose gradient is that of a client's data, and the noise that blurs them.
+
+FeDaL, Sec. on GBE: L_match = |grad f(C) - grad f(x)|^2; before upload the amplitudes of C's Fourier transform are
+noised and its phases kept. The noise is obfuscation: it gives no guarantee of privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.func import grad, grad_and_value
+
+Tensors = dict[str, Tensor]
+
+LARGEST = 5.0  # in deviations of a row
+DRAW_AT_ONCE = 16  # rows that one minibatch gives
+RATE, FIRST, SECOND = 0.05, 0.9, 0.999  # Adam on the windows
+
+
+class CoreSet(nn.Module):
+    """K windows [K, L] of a client as buffers: ``initial``, ``learned`` and ``sent``.
+
+    ``size`` [1] is how many of them the client may have, ``turn`` [1] how many minibatches have given rows, ``hidden``
+    [K, n] each row's own mask; ``first``, ``second`` and ``count`` are Adam's.
+    """
+
+    def __init__(self, rows: int, length: int, tokens: int) -> None:
+        super().__init__()
+        for name in ("initial", "learned", "sent", "first", "second"):
+            self.register_buffer(name, torch.zeros(rows, length))
+        for name in ("size", "turn", "count"):
+            self.register_buffer(name, torch.zeros(1))
+        self.register_buffer("hidden", torch.zeros(rows, tokens, dtype=torch.bool))
+
+
+def standardised(rows_KL: Tensor) -> Tensor:
+    """Each row with mean 0 and deviation 1, after it was cut at ``LARGEST``."""
+    rows_KL = rows_KL.clamp(-LARGEST, LARGEST)
+    centred = rows_KL - rows_KL.mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + 1e-10).sqrt()
+
+
+def amplitude_noise(rows_KL: Tensor, normal_KL: Tensor, strength: float) -> Tensor:
+    """Rows whose Fourier amplitudes are multiplied by max(0, 1 + strength * normal), phases kept.
+
+    A factor that is real and not negative moves no phase, those of the constant and the Nyquist bin included.
+    """
+    spectrum = torch.fft.rfft(rows_KL)
+    factor = (1 + strength * normal_KL[..., : spectrum.shape[-1]]).clamp(min=0)
+    return torch.fft.irfft(spectrum * factor, n=rows_KL.shape[-1])
+
+
+def mismatch(loss: Callable[[Tensors, Tensor], Tensor], weights: Tensors, target: Tensors, rows_KL: Tensor) -> Tensor:
+    """Squared distance between the gradients of ``loss(weights, rows)`` and ``target``, summed over ``weights``."""
+    gradient = grad(loss)(weights, rows_KL)
+    return torch.stack([(gradient[name] - value).square().sum() for name, value in target.items()]).sum()
+
+
+def matched(
+    loss: Callable[[Tensors, Tensor], Tensor], weights: Tensors, target: Tensors, start: Tensors, steps: int
+) -> tuple[Tensors, Tensor]:
+    """``steps`` of Adam on the windows ``start["learned"]`` towards ``target``, and the mismatch [2] at both ends.
+
+    ``start`` holds Adam's state too, by the names of ``CoreSet``; so does what comes back.
+    """
+    rows, first, second, count = (start[name] for name in ("learned", "first", "second", "count"))
+    begun = None
+    for _ in range(steps):
+        slope, distance = grad_and_value(lambda r: mismatch(loss, weights, target, r))(rows)
+        begun = distance if begun is None else begun
+        count = count + 1
+        first, second = torch.lerp(slope, first, FIRST), torch.lerp(slope.square(), second, SECOND)
+        unbiased = (second / (1 - SECOND**count)).sqrt() + 1e-8
+        rows = rows - RATE * first / (1 - FIRST**count) / unbiased
+    ends = torch.stack([distance if begun is None else begun, mismatch(loss, weights, target, rows)])
+    return {"learned": rows, "first": first, "second": second, "count": count}, ends
