@@ -37,6 +37,10 @@ METHODS: dict[str, tuple[str, str]] = {
     "ffts": ("FFTS", SERIES),
     "centralised": ("Centralised", CENTRALISED),
     "standalone": ("Standalone", REFERENCE),
+    "central_lstm": ("Central LSTM", CENTRALISED),
+    "split_vfl": ("SplitVFL", SPATIAL),
+    "st_split_vfl": ("ST-SplitVFL", SPATIAL),
+    "local_lstm": ("Local LSTM", REFERENCE),
     "local": ("Local", REFERENCE),
     "persistence": ("Persistence", REFERENCE),
     "weekly_profile": ("Weekly profile", REFERENCE),
@@ -75,7 +79,17 @@ DATASETS = {
     "pems08": "PEMS08",
     "knowair": "KnowAir",
     "regimes": "regimes (generated)",
+    "porto": "Porto",
+    "hexagon-trips": "trips by hexagon (generated)",
+    "hexagon-trips-16": "trips by hexagon, 16 cells (generated)",
+    "hexagon-trips-8": "trips by hexagon, 8 cells (generated)",
+    "areas": "crowd areas (generated)",
     "dkt-synth": "DKT-Synth",
+    "dkt-synth-small": "DKT-Synth, small",
+    "dkt-synth-alpha1": "DKT-Synth, less even",
+    "dkt-synth-alpha01": "DKT-Synth, least even",
+    "dkt-synth-sites": "DKT-Synth, outcomes by site",
+    "dkt-synth-hidden": "DKT-Synth, hidden confounder",
     "statics2011": "Statics2011",
     "statics2011-items": "Statics2011 (items)",
     "diabetes130": "Diabetes-130",
@@ -97,7 +111,7 @@ FEDERATIONS = {
 }
 """Federations of series: made of many sets, parts of some of them, which notes and the page say."""
 
-METRICS = {"mae": "MAE", "rmse": "RMSE", "mape": "MAPE", "nmi": "NMI"}
+METRICS = {"mse": "MSE", "mae": "MAE", "rmse": "RMSE", "mape": "MAPE", "nmi": "NMI"}
 
 
 def method_label(method: str) -> str:

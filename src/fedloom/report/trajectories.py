@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -14,6 +14,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from fedloom.data.trajectories import TrajectorySet, flat_steps, read_trajectories
+from fedloom.errors import InputError
 from fedloom.partition.dirichlet import DECILES
 from fedloom.partition.trajectories import DealSettings, make_trajectory_partition
 from fedloom.report.causal import published
@@ -89,6 +90,7 @@ def _protocol(shown: Shown, dataset: str) -> dict[str, str]:
         found["partition"] = f"Dirichlet, α = {deal['alpha']:g}, by {label}"
         found["parts"] = "70 / 10 / 20 % of owners"
         found["anchors (off, on)"] = f"{deal['anchors']['off']}, {deal['anchors']['on']}"
+        found["clients that never take them"] = ", ".join(str(len(deal["clients_without"][a])) for a in ("off", "on"))
     taking_part = max(1, round(asked.get("participation", 1) * clients))
     found |= {"clients a round": f"{taking_part} of {clients}", "rounds": str(asked.get("rounds", EMPTY))}
     found |= {"local epochs": str(asked.get("epochs", EMPTY)), "batch": str(asked.get("batch", EMPTY))}
@@ -106,10 +108,14 @@ def partition(shown: Shown) -> Figure:
     for row, dataset in zip(axes, names, strict=True):
         data = read_trajectories(shown.places[dataset])
         deal = shown.partitions.get(dataset, {})
-        settings = DealSettings(seed=deal.get("seed", 0), clients=deal.get("clients", DealSettings.clients))
+        settings = DealSettings(**{each.name: deal[each.name] for each in fields(DealSettings) if each.name in deal})
         for ax, alpha in zip(row, ALPHAS, strict=True):
-            _draw_deal(ax, counts_by_decile(data, replace(settings, alpha=alpha)), colours)
-            ax.set_xlabel(f"client, α = {alpha:g}")
+            try:
+                _draw_deal(ax, counts_by_decile(data, replace(settings, alpha=alpha)), colours)
+            except InputError:
+                ax.text(0.5, 0.5, "a client would\nbe left empty", transform=ax.transAxes, ha="center", va="center")
+                ax.set(xticks=[])
+            ax.set_xlabel(f"client, α = {alpha:g}{', as run' if alpha == deal.get('alpha') else ''}")
         row[0].set(title=shown.label(dataset), ylabel="training sequences")
     patches = [Rectangle((0, 0), 1, 1, color=colours[i]) for i in (0, DECILES // 2, DECILES - 1)]
     labels = ["lowest tenth of mean outcome", "middle", "highest tenth"]
@@ -117,7 +123,7 @@ def partition(shown: Shown) -> Figure:
     notes = (
         "Training sequences of each client, by tenth of their owner's mean outcome (equal means are told apart by a "
         "hash, so that tenths are equally large); α is the concentration of the Dirichlet distribution that the owners "
-        "of a tenth are dealt by. The runs are dealt as their protocol says; the others show what it would be."
+        "of a label, their tenth or one that the data give, are dealt by. Two of three show what it would have been."
     )
     return Figure(drawn, shown.caption, notes)
 

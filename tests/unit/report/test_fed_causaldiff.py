@@ -217,6 +217,33 @@ def test_effects_stand_beside_those_that_need_no_model(bench: Bench, references:
     assert ours["value error"].startswith("**")
 
 
+def test_each_dataset_with_a_truth_is_a_block_of_its_own_that_says_how_it_was_dealt(bench: Bench) -> None:
+    table = TABLES["table_heterogeneity"](bench.show("table_heterogeneity"))
+    assert {group for group, *_ in table.rows} == {"DKT-Synth (by tenth of mean outcome, α = 10)"}
+    assert table.header[0][1] == "root PEHE"
+    beside = dict(zip([label for _, label, _ in table.rows], [cells for *_, cells in table.rows], strict=True))
+    whole = TABLES["table3"](bench.show("table3"))
+    alike = {label: cells for _, label, cells in whole.rows}
+    assert beside == alike
+
+
+def test_a_client_that_never_takes_an_anchor_is_counted_in_the_protocol(bench: Bench) -> None:
+    text = markdown(TABLES["table2"](bench.show("table2")), "table2")
+    assert line(text, "clients that never take them")[1:] == ["0, 0"] * 3
+
+
+def test_a_deal_that_would_leave_a_client_empty_is_drawn_as_such(tmp_path: Path) -> None:
+    few = Bench(tmp_path)
+    few.dataset("dkt-synth")
+    few.run("dkt-synth", "fedavg")
+    path = few.partitions[0] / "partition.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps(about | {"clients": 60, "least_share": 0.9}))
+    with style():
+        drawn = FIGURES["figure_partition"](few.show("figure_partition")).drawn
+    assert [ax.texts[0].get_text() for ax in drawn.axes if ax.texts] == ["a client would\nbe left empty"] * 3
+
+
 def test_downstream_scores_stand_beside_real_data_and_constants(bench: Bench, references: Path) -> None:
     text = markdown(TABLES["table4"](bench.show("table4", references)), "table4")
     assert line(text, "Constant 0.5")[3] == "0.500"

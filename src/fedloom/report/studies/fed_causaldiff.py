@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedloom.report.effects import effects
+from fedloom.report.effects import effects, heterogeneity
 from fedloom.report.progress import convergence, traffic
 from fedloom.report.support import overlap, support
 from fedloom.report.trajectories import datasets, partition, protocol
@@ -14,6 +14,7 @@ TABLES = {
     "table2": protocol,
     "table3": effects,
     "table4": utility,
+    "table_heterogeneity": heterogeneity,
     "table_support": support,
     "table_values": estimates,
     "table_sampler": sampler,
