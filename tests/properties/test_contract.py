@@ -9,6 +9,7 @@ import pytest
 from fedloom.check.method import CHECKS, Subject
 from fedloom.federation.method import Method
 from fedloom.methods import registry
+from fedloom.models.bilstm import BiLstm
 from fedloom.models.forecaster import Forecaster
 from fedloom.models.latent_world import LatentWorldModel
 
@@ -26,16 +27,25 @@ VARIANTS = {
     "fed_causaldiff/literal": {"align": "literal"},
     "fedavg/latent_world": {},
     "local/latent_world": {},
+    "st_split_vfl/panel": {"graph": "panel", "pretrain_epochs": 0},
+    "st_split_vfl/full": {"graph": "full"},
+}
+SIZES = {
+    "atlas": {"encoder": "compact", "width": 8, "depth": 1, "prototypes": 4},
+    "st_split_vfl": {"k": 1, "code": 3, "hidden": 5, "pretrain_epochs": 1},
+    "split_vfl": {"partners": 2, "code": 3, "hidden": 5, "pretrain_epochs": 1},
+    "central_lstm": {"hidden": 5},
 }
 
 
 def small(name: str) -> Method:
     """A method of the registry, small enough to check: ``method`` or ``method/variant``."""
     kind = registry.get(name.partition("/")[0])
-    sizes = {"encoder": "compact", "width": 8, "depth": 1, "prototypes": 4} if kind.name == "atlas" else {}
-    params = kind.Params(**sizes, **VARIANTS.get(name, {}))
+    params = kind.Params(**(SIZES.get(kind.name, {}) | VARIANTS.get(name, {})))
     if not kind.takes_model:
         return kind(params)
+    if kind.name == "local_lstm":
+        return kind(params, BiLstm(BiLstm.Params(hidden=5)))
     if name.endswith("/latent_world"):
         return kind(params, LatentWorldModel(LatentWorldModel.Params(levels=10)))
     return kind(params, Forecaster(Forecaster.Params(encoder="compact", width=8, depth=1)))

@@ -22,6 +22,7 @@ from fedloom.federation.tasks.trajectory import TrajectoryTask, trajectory_task
 NAMES = "abcde"
 CLIENTS, STEPS, HISTORY, HORIZON = len(NAMES), 160, 12, 4
 TRAIN_END, VALIDATION_END = 100, 130
+PLACES = [(0.0, 0.0), (0.0, 1.0), (0.1, 2.5), (3.0, 0.2), (3.2, 1.3)]  # latitude and longitude of a to e
 PROTOCOL = Protocol(rounds=3, batch=16, train_stride=2, validation_stride=2, snapshot_every=2, precision="float64")
 
 
@@ -54,7 +55,8 @@ class ForecastProblem:
         stamps = pd.date_range("2024-01-01", periods=self.values.shape[1], freq="h", name="timestamp")
         values = pd.DataFrame(self.values.T, index=stamps, columns=list(self.ids))
         edges = pd.DataFrame({"src": list(NAMES), "dst": [*NAMES[1:], NAMES[0]], "weight": 1.0})
-        nodes = pd.DataFrame({"lat": np.nan, "lon": np.nan}, index=pd.Index(self.ids, name="id"))
+        places = pd.DataFrame(PLACES, index=list(NAMES), columns=["lat", "lon"])
+        nodes = places.loc[list(self.ids)].rename_axis("id")
         panel = Panel(values=values, nodes=nodes, edges=edges)
         seen = values.iloc[:TRAIN_END]
         clients = pd.DataFrame({"mean": seen.mean(), "std": seen.std(ddof=0)}, index=pd.Index(self.ids, name="client"))
@@ -67,7 +69,7 @@ class ForecastProblem:
         windows = pd.DataFrame(rows, columns=["client", "part", "start"])
         partition = {
             "dataset": "check", "history": HISTORY, "horizon": HORIZON, "interval_minutes": 60,
-            "fill": "mean", "missing_literal": None,
+            "fill": "mean", "missing_literal": None, "split": {"train": [0, TRAIN_END]},
         }  # fmt: skip
         return forecast_task(panel, partition, clients, windows, protocol, torch.device(device))
 

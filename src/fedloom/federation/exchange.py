@@ -36,27 +36,54 @@ def _count(numbers: int | Tensor) -> int | NDArray[np.float64]:
     return numbers.numpy(force=True) if isinstance(numbers, Tensor) else numbers
 
 
+def slots(ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number each edge [E] among those with the same end, in their order: 0, 1, ..."""
+    order = np.argsort(ends, kind="stable")
+    sorted_ends = ends[order]
+    first = np.searchsorted(sorted_ends, sorted_ends)
+    numbered = np.empty_like(ends)
+    numbered[order] = np.arange(len(ends)) - first
+    return numbered
+
+
 class Exchange:
     """Moves tensors between clients inside a forward pass of a coupled method, along declared edges only.
 
-    ``edges`` is a LongTensor [2, E] of (source, destination) positions. While training, each crossing is counted
+    ``edges`` is a LongTensor [2, E] of (source, destination) positions; ``sender_slot`` [E] numbers them among those of
+    the same source. While training, each crossing is counted
     forward, and backward too where the gradient returns over it.
     """
 
     def __init__(self, edges: Tensor, ledger: Ledger | None = None, training: bool = False) -> None:
         self.src, self.dst = edges[0], edges[1]
         self._sources, self._receivers = edges.numpy(force=True)
+        self.sender_slot = torch.from_numpy(slots(self._sources)).to(edges.device)
         self._ledger = ledger
         self._training = training
 
     def along(self, z: Tensor, gradient: bool = True) -> Tensor:
         """Messages [E, ...]: row e is what ``dst[e]`` receives of its source's row of ``z`` [C, ...]."""
+        self._charge(z[0].numel(), gradient)
+        return (z if gradient else z.detach())[self.src]
+
+    def send(self, messages: Tensor, gradient: bool = True) -> Tensor:
+        """``messages`` [E, ...] as they arrive: row e is what ``src[e]`` made for ``dst[e]`` alone."""
+        self._charge(messages[0].numel(), gradient)
+        return messages if gradient else messages.detach()
+
+    def _charge(self, numbers: int, gradient: bool) -> None:
         if self._ledger is not None:
-            numbers = z[0].numel()
             self._ledger.along(self._sources, self._receivers, numbers)
             if gradient and self._training:
                 self._ledger.along(self._receivers, self._sources, numbers)
-        return (z if gradient else z.detach())[self.src]
+
+    def side_by_side(self, messages: Tensor, clients: int) -> Tensor:
+        """The messages [E, ...] at their receivers, [C, R, ...], in the order of the edges; zero beyond the last."""
+        slot = slots(self._receivers)
+        places = int(slot.max()) + 1
+        at = torch.from_numpy(self._receivers * places + slot).to(messages.device)
+        received = messages.new_zeros((clients * places, *messages.shape[1:])).index_copy(0, at, messages)
+        return received.view(clients, places, *messages.shape[1:])
 
     def gather(self, messages: Tensor, clients: int) -> Tensor:
         """Sum at each receiver of the messages [E, ...] that reached it: [C, ...]. It moves nothing further."""

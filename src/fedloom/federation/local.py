@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad_and_value, vmap
 
+from fedloom.errors import InputError
 from fedloom.federation.exchange import Exchange, Ledger
 from fedloom.federation.method import Method, Moment, Outcome, Phase, Step
 from fedloom.federation.randomness import derive, normal, orders, uniform
@@ -106,17 +107,20 @@ def _looped(gradient: Any, *args: Any) -> tuple[Tensors, Outcome]:
 
 
 def _coupled(step: Step, work: Work, exchange: Exchange, *args: Any) -> tuple[Tensors, Outcome]:
-    """The gradient of the sum of all clients' losses, on stacked tensors."""
+    """The gradient of the sum of all clients' losses, on stacked tensors.
 
-    def loss(trained: Tensors, fixed: Tensors, batch: Any, start: Tensors, noise: Tensors) -> tuple[Tensor, Outcome]:
-        moment = Moment(start, noise, exchange, work.phase.progress)
-        outcome = step.loss(StackedBound(work.skeleton, trained | fixed), batch, moment)
-        return outcome.loss.sum(), outcome
-
-    if not args[0]:
-        return {}, loss(*args)[1]
-    grads, (_, outcome) = grad_and_value(loss, has_aux=True)(*args)
-    return grads, outcome
+    Plain autograd: ``grad_and_value`` would keep what a second derivative needs, and here all clients stand at once.
+    """
+    trained, fixed, batch, start, noise = args
+    moment = Moment(start, noise, exchange, work.phase.progress)
+    leaves = {n: p.detach().requires_grad_() for n, p in trained.items()}
+    with torch.set_grad_enabled(bool(leaves)):
+        outcome = step.loss(StackedBound(work.skeleton, leaves | fixed), batch, moment)
+        total = outcome.loss.sum()
+    if not leaves:
+        return {}, outcome
+    grads = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
+    return dict(zip(leaves, grads, strict=True)), outcome
 
 
 def _count_means(progress: Progress, rows: slice, outcome: Outcome, weight_C: Tensor) -> None:
@@ -149,6 +153,8 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
     if method.couples:
         shared = torch.zeros_like(task.keys[:1])
         order_keys = derive(shared, work.seed, work.phase.name, work.round).expand(len(keys))
+        if len(keys) < len(task.ids) or bool((sizes != sizes[0]).any()):
+            raise InputError(f"{method.name}: clients: expected all with the same training windows, found others")
         exchange = Exchange(method.edges(task), ledger, training=True)
     anchored = any(step.anchored for step in steps)
     start = {n: p.clone() for n, p in local.params.items()} if anchored else {}

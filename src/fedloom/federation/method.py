@@ -82,8 +82,8 @@ class Step:
 class Phase:
     """One part of a round: who takes part, whether the shared tensors come down before and go up after.
 
-    ``epochs``, ``batches`` and ``participation`` are the protocol's where None. ``progress``, the share of the rounds
-    that is over, is filled in by the engine for schedules.
+    ``epochs``, ``batches`` and ``participation`` are the protocol's where None. ``round`` and ``progress``, the share
+    of the rounds that is over, are filled in by the engine for schedules.
     """
 
     name: str = "train"
@@ -92,6 +92,7 @@ class Phase:
     participation: float | None = None
     download: bool = True
     upload: bool = True
+    round: int = 0
     progress: float = 0.0
 
 
@@ -179,6 +180,7 @@ class Method:
     takes_model: ClassVar[bool] = False  # trains the client model that the study names
     trains: ClassVar[bool] = True  # False for reference rows without a gradient step
     couples: ClassVar[bool] = False  # clients meet inside the forward pass
+    central: ClassVar[bool] = False  # couples so that all samples of a moment meet in one module, at a centre
     pools: ClassVar[bool] = False  # trains one model on everyone's samples, in one place
     only_averages: ClassVar[bool] = True  # the server does nothing but a weighted mean
 
@@ -227,6 +229,10 @@ class Method:
         """What runs on every minibatch of a phase, in order; by default as the client model says."""
         return self.model.steps(phase, self.params.lr)
 
+    def begin(self, phase: Phase, clients: Clients) -> Tensors:
+        """What clients replace among their own tensors before a phase's first step, [c, ...]; nothing leaves them."""
+        return {}
+
     def predict(self, model: Bound, batch: Any, moment: Moment) -> Tensor:
         """What the task scores, in the scale of the batch's targets; by default the module's output."""
         return self.model.predict(model, batch, moment) if self.takes_model else model(batch)
@@ -244,7 +250,19 @@ class Method:
         """Declared edges [2, E] of a coupled method; by default the task's graph."""
         return task.edges
 
+    def parameters(self, task: Any, module: nn.Module) -> Tensor:
+        """Numbers [C] that each client holds for its predictions; by default all of ``module``'s, none where central.
+
+        Padding, and what helps while training alone, do not count.
+        """
+        own = 0 if self.central else sum(p.numel() for p in module.parameters())
+        return torch.full((len(task.ids),), own)
+
     # -- what is shared ------------------------------------------------------------------------------------------
+
+    def collected(self, task: Any) -> Tensor:
+        """Numbers [C] of its raw data that each client hands over before training; by default none."""
+        return torch.zeros(len(task.ids), dtype=torch.float64)
 
     @property
     def shared(self) -> tuple[str, ...]:

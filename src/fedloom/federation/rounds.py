@@ -19,6 +19,7 @@ from fedloom.federation.stack import Bound, StackedBound, Tensors, build, compac
 from fedloom.federation.task import Task, Validation
 
 EVALUATION_CHUNK = 2**16  # client-windows a prediction call takes at most
+COUPLED_WINDOWS = 64  # the like for a coupled method: samples that all clients predict at once
 
 
 @dataclass
@@ -68,8 +69,9 @@ class Federation:
         self.method, self.task, self.protocol, self.seed = method, task, protocol, seed
         self.backend = backend
         self.rounds = method.rounds(protocol.rounds)
+        keys = torch.tensor([name_key("centre")]) if method.central else task.keys.cpu()
         self.skeleton, self._params, self._buffers = stack_clients(
-            lambda: method.client(task), seed, task.keys.cpu(), task.dtype, task.device
+            lambda: method.client(task), seed, keys, task.dtype, task.device
         )
         self._chunk = chunk
 
@@ -112,9 +114,12 @@ class Federation:
     def step(self, state: State) -> None:
         """Run one round in place: its phases, the server's own work, validation, log."""
         ledger = Ledger(len(self.task.ids))
+        if state.round == 0:
+            ledger.uploaded(torch.arange(len(self.task.ids)), self.method.collected(self.task))
         with torch.no_grad():
-            for phase in self.method.phases(state.round, self.rounds):
-                self._phase(state, replace(phase, progress=state.round / self.rounds), ledger)
+            for planned in self.method.phases(state.round, self.rounds):
+                phase = replace(planned, round=state.round, progress=state.round / self.rounds)
+                self._phase(state, phase, ledger)
                 if state.diverged is not None:
                     break
             else:
@@ -178,6 +183,8 @@ class Federation:
             local = _take(state, rows)
             if phase.download:
                 self._download(state.server, local, ledger)
+            clients = Clients(rows, sizes[rows], local.params, local.buffers, {})
+            _replace(local, method.begin(phase, clients))
             progress = train_clients(work, local, ledger)
             _put(state, local)
             losses[rows] = progress.loss
@@ -192,8 +199,8 @@ class Federation:
                 sent = method.upload(clients)
                 ledger.uploaded(rows, method.charged(sent, clients))
                 uploads.append(sent)
-        trains = any(step.optimiser is not None for step in method.steps(phase))
-        self._note(state, "train_loss" if trains else f"{phase.name}_loss", losses)
+        if any(step.optimiser is not None for step in method.steps(phase)):
+            self._note(state, "train_loss", losses)
         if state.diverged is None and phase.upload and uploads:
             received = {n: torch.cat([u[n] for u in uploads]) for n in uploads[0]}
             if received:
@@ -205,18 +212,11 @@ class Federation:
                 self._note(state, quantity, value)
 
     def _download(self, server: Tensors, local: Local, ledger: Ledger) -> None:
-        everyone = local.params | local.buffers
         weights = self.task.sizes("train").to(self.task.device)[local.rows]
         clients = Clients(local.rows, weights, local.params, local.buffers, {})
         received = self.method.download(server, clients)
         ledger.downloaded(local.rows, self.method.charged(received, clients))
-        for name, value in received.items():
-            everyone[name].copy_(value)
-            # Moments of a tensor that the server has replaced are stale.
-            for moments in local.moments.values():
-                for kind in ("mean", "square", "count"):
-                    if f"{name}/{kind}" in moments:
-                        moments[f"{name}/{kind}"].zero_()
+        _replace(local, received)
 
     def run(self, state: State, after_round: Callable[[State], bool] | None = None) -> State:
         """Run the remaining rounds. ``after_round`` may save the state; where it returns True training stops early."""
@@ -227,6 +227,17 @@ class Federation:
         if state.best.round < 0 and state.diverged is None:
             self._select(state)
         return state
+
+
+def _replace(local: Local, tensors: Tensors) -> None:
+    """Put ``tensors`` [c, ...] in the place of the clients' own; their moments are stale, and start anew."""
+    everyone = local.params | local.buffers
+    for name, value in tensors.items():
+        everyone[name].copy_(value)
+        for moments in local.moments.values():
+            for kind in ("mean", "square", "count"):
+                if f"{name}/{kind}" in moments:
+                    moments[f"{name}/{kind}"].zero_()
 
 
 def _copy(weight: Tensor) -> Tensor:
@@ -266,7 +277,7 @@ def _put(state: State, local: Local) -> None:
 def predictor(method: Method, skeleton: nn.Module, task: Task, weights: Tensors) -> Callable[[tuple, Tensor], Tensor]:
     """Predict with ``weights`` [C, ...]: (batch [c, ...], rows [c]) -> what the method's ``predict`` gives, [c, ...].
 
-    A coupled method sees all clients at once; every other is mapped over them.
+    A coupled method sees all clients at once, and ``COUPLED_WINDOWS`` samples; every other is mapped over clients.
     """
     exchange = Exchange(method.edges(task)) if method.couples else None
 
@@ -276,8 +287,10 @@ def predictor(method: Method, skeleton: nn.Module, task: Task, weights: Tensors)
     def predict(batch: tuple, rows: Tensor) -> Tensor:
         mine = weights if len(rows) == len(task.ids) else {n: w[rows] for n, w in weights.items()}
         with torch.no_grad():
-            if exchange is not None:
-                return method.predict(StackedBound(skeleton, mine), batch, Moment({}, {}, exchange))
-            return torch.vmap(one)(mine, batch)
+            if exchange is None:
+                return torch.vmap(one)(mine, batch)
+            model, moment = StackedBound(skeleton, mine), Moment({}, {}, exchange)
+            pieces = zip(*(part.split(COUPLED_WINDOWS, 1) for part in batch), strict=True)
+            return torch.cat([method.predict(model, type(batch)(*piece), moment) for piece in pieces], 1)
 
     return predict

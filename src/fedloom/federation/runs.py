@@ -150,6 +150,8 @@ def _write(federation: Federation, task: Task, state: State, spec: dict[str, Any
         "selected_round": state.best.round,
         "clients": task.ids,
         "parameters": federation.parameters,
+        "client_parameters": federation.method.parameters(task, federation.skeleton).tolist(),
+        "central_parameters": federation.parameters if federation.method.central else 0,
         "train_samples": task.sizes("train").tolist(),
     }
     write_text(out / "run.json", json.dumps(described, indent=2, sort_keys=True) + "\n")

@@ -28,7 +28,8 @@ class Windows(NamedTuple):
 
     ``x`` [B, T] scaled readings, missing ones filled · ``clock`` [B, 2] time-of-day slot and weekday of the last input
     step · ``last`` [B] last observed scaled reading · ``y`` [B, H] scaled targets, 0 where missing · ``mask`` [B, H]
-    1 where the target was observed · ``valid`` [B] 0 for padding.
+    1 where the target was observed and is asked for · ``valid`` [B] 0 for padding · ``own`` [B, T, F] covariates that
+    the client alone sees, scaled, 0 where missing or where others have more.
     """
 
     x: Tensor
@@ -37,6 +38,7 @@ class Windows(NamedTuple):
     y: Tensor
     mask: Tensor
     valid: Tensor
+    own: Tensor
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class ForecastTask:
     Arrays are [C, S] over S steps: ``inputs`` scaled and filled, ``targets`` scaled (0 where missing), ``observed``,
     ``last`` (last observed scaled reading up to a step, 0 before the first), ``raw`` (NaN where missing). ``starts``
     gives each part's window starts as [C, n] padded with -1, ``counts`` how many each client has.
+
+    ``places`` [C, 2] are latitude and longitude in degrees, NaN where unknown. ``own`` [C, S, F] are covariates of each
+    client's own, of which it has ``owned`` [C]. ``wanted`` [C, H] says which steps ahead a client forecasts: none, if
+    it is passive (it gives inputs and has no targets).
     """
 
     name: ClassVar[str] = "forecast"
@@ -66,6 +72,10 @@ class ForecastTask:
     clock: Tensor
     starts: dict[str, Tensor]
     counts: dict[str, Tensor]
+    places: Tensor
+    own: Tensor
+    owned: Tensor
+    wanted: Tensor
 
     @classmethod
     def read(cls, data: Path, partition: Path, protocol: Protocol, device: torch.device) -> ForecastTask:
@@ -98,21 +108,27 @@ class ForecastTask:
         at_x = base[:, :, None] + torch.arange(self.history, device=self.device)
         at_y = base[:, :, None] + torch.arange(self.history, self.history + self.horizon, device=self.device)
         valid = (~padding).to(self.dtype)
+        features = self.own.shape[-1]
         return Windows(
             x=self.inputs.view(-1)[at_x],
             clock=self.clock[first + self.history - 1],
             last=self.last.view(-1)[at_x[:, :, -1]],
             y=self.targets.view(-1)[at_y],
-            mask=self.observed.view(-1)[at_y].to(self.dtype) * valid[:, :, None],
+            mask=self._scored(rows, at_y).to(self.dtype) * valid[:, :, None],
             valid=valid,
+            own=self.own.view(-1, features)[at_x] if features else self.own.new_empty((*at_x.shape, 0)),
         )
 
+    def _scored(self, rows: Tensor, at_y: Tensor) -> Tensor:
+        """Whether a target [c, B, H] was observed and its client forecasts that far."""
+        return self.observed.view(-1)[at_y] & self.wanted[rows][:, None]
+
     def truth(self, part: str, rows: Tensor, samples_CB: Tensor) -> tuple[Tensor, Tensor]:
-        """Raw targets [c, B, H] (NaN where missing) and whether each was observed; never scaled and back."""
+        """Raw targets [c, B, H] (NaN where missing) and whether each counts; never scaled and back."""
         first = self.starts[part][rows[:, None], samples_CB]
         at = (rows * self.raw.shape[1])[:, None] + first + self.history
         at_y = at[:, :, None] + torch.arange(self.horizon, device=self.device)
-        return self.raw.view(-1)[at_y], self.observed.view(-1)[at_y]
+        return self.raw.view(-1)[at_y], self._scored(rows, at_y)
 
     def unscale(self, forecast_CBH: Tensor, rows: Tensor) -> Tensor:
         """Forecasts of clients ``rows`` in the unit of the raw readings."""
@@ -168,6 +184,44 @@ def _last_observed(scaled: np.ndarray) -> np.ndarray:
     return np.nan_to_num(pd.DataFrame(scaled.T).ffill().to_numpy().T, nan=0.0)
 
 
+def _wanted(panel: Panel, ids: list[str], horizon: int, dataset: str) -> np.ndarray:
+    """Which steps ahead each client forecasts, [C, H]: up to its own horizon where it has one; none if passive.
+
+    Raises InputError for an unknown role or a horizon beyond the partition's.
+    """
+    nodes = panel.nodes.loc[ids]
+    own = nodes["horizon"].astype("Float64") if "horizon" in nodes else pd.Series(pd.NA, nodes.index, dtype="Float64")
+    steps = own.fillna(horizon).to_numpy(dtype=np.int64)
+    for client, found in zip(ids, steps, strict=True):
+        if not 1 <= found <= horizon:
+            raise InputError(f"panel of {dataset}: horizon of {client}: expected 1 to {horizon} steps, found {found}")
+    roles = nodes["role"] if "role" in nodes else pd.Series("active", nodes.index)
+    unknown = roles[~roles.isin(["active", "passive"])]
+    if len(unknown):
+        raise InputError(
+            f"panel of {dataset}: role of {unknown.index[0]}: expected active or passive, found {unknown.iloc[0]!r}"
+        )
+    wanted: np.ndarray = np.arange(horizon) < steps[:, None]
+    return wanted & (roles == "active").to_numpy()[:, None]
+
+
+def _own(panel: Panel, ids: list[str], train: slice) -> tuple[np.ndarray, np.ndarray]:
+    """Covariates of each client's own [C, S, F], scaled by its training rows, and how many each has [C].
+
+    A column ``name/{client}`` of the panel's features belongs to that client alone.
+    """
+    columns = [[c for c in panel.features.columns if c.partition("/")[2] == i] for i in ids]
+    owned = np.array([len(mine) for mine in columns], dtype=np.int64)
+    own = np.zeros((len(ids), len(panel.values), owned.max(initial=0)))
+    for row, mine in enumerate(columns):
+        if not mine:
+            continue
+        table = panel.features[mine].astype(np.float64)
+        mean, sd = table.iloc[train].mean().fillna(0.0), table.iloc[train].std(ddof=0).fillna(0.0)
+        own[row, :, : len(mine)] = ((table - mean) / sd.where(sd > 0, 1.0)).fillna(0.0)
+    return own, owned
+
+
 def forecast_task(
     panel: Panel,
     partition: dict,
@@ -178,7 +232,7 @@ def forecast_task(
 ) -> ForecastTask:
     """Put a panel and its partition on ``device``; validation windows thinned by the protocol.
 
-    Raises InputError where the partition names a client that the panel has not.
+    Raises InputError where the partition names a client that the panel has not, or a client's role or horizon is none.
     """
     unknown = [c for c in clients.index if c not in panel.values.columns]
     if unknown:
@@ -214,6 +268,8 @@ def forecast_task(
     place = {node: i for i, node in enumerate(ids)}
     edges = panel.edges[panel.edges["src"].isin(place) & panel.edges["dst"].isin(place)]
     pairs = np.array([edges["src"].map(place), edges["dst"].map(place)], dtype=np.int64).reshape(2, -1)
+    horizon = int(partition["horizon"])
+    own, owned = _own(panel, ids, slice(*partition["split"]["train"]))
     dtype = getattr(torch, protocol.precision)
 
     def put(array: np.ndarray) -> Tensor:
@@ -224,7 +280,7 @@ def forecast_task(
         keys=client_keys(ids, device),
         edges=torch.from_numpy(pairs).to(device),
         history=int(partition["history"]),
-        horizon=int(partition["horizon"]),
+        horizon=horizon,
         slots_per_day=24 * 60 // int(partition["interval_minutes"]),
         mean=put(mean[:, 0]),
         sd=put(sd[:, 0]),
@@ -236,4 +292,8 @@ def forecast_task(
         clock=torch.from_numpy(clock).to(device),
         starts=starts,
         counts=counts,
+        places=torch.tensor(panel.nodes.loc[ids, ["lat", "lon"]].to_numpy(dtype=np.float64), device=device),
+        own=put(own),
+        owned=torch.from_numpy(owned),
+        wanted=torch.from_numpy(_wanted(panel, ids, horizon, partition["dataset"])).to(device),
     )
