@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from fedloom.config.digest import code_digest
-from fedloom.config.plan import DEAL, PANEL, PARTITION, RUN, STATE, TRAJECTORIES, TRUTH
+from fedloom.config.plan import CUT, DEAL, PANEL, PARTITION, RUN, SERIES, STATE, TRAJECTORIES, TRUTH, YARDSTICKS
 from fedloom.config.resolve import as_text, evaluated_by, plugged, read_plan
 from fedloom.config.settings import read_settings
 from fedloom.errors import InputError
@@ -41,6 +41,7 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/partition.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/adapt.smk"
 include: "workflow/rules/report.smk"
 
 

@@ -19,11 +19,12 @@ def run() -> None:
     parser.add_argument("--truth", type=Path, help="folder of the known truth, where there is one")
     named = "role and data folder of another dataset to read"
     parser.add_argument("--beside", type=beside, default=[], action="append", metavar="ROLE=FOLDER", help=named)
+    parser.add_argument("--yardsticks", type=Path, help="folder of what all runs on the dataset are measured against")
     parser.add_argument("--out", type=Path, help="where the metrics go (the run's folder, if not given)")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     a = parser.parse_args()
     evaluation = module(read_spec(a.run)["family"])
-    folders = Folders(a.run, a.data, a.partition, a.truth, dict(a.beside))
+    folders = Folders(a.run, a.data, a.partition, a.truth, dict(a.beside), a.yardsticks)
     evaluation.evaluate(folders, a.out or a.run, make, choose_device(a.device))
 
 

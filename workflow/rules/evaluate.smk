@@ -1,14 +1,39 @@
 """A run's errors on the test part; all of a study's in one file, for users.
 
 Needs: a run, its data and partition, the truth where it is known, and the datasets that evaluation reads beside them.
-Makes: metrics.parquet (one number a row, with what it is a number of) and diagnostics.safetensors in the run's folder;
+Makes: what every run on trajectories is measured against, once for all of them;
+    metrics.parquet (one number a row, with what it is a number of) and diagnostics.safetensors in the run's folder;
     results/{study}/metrics.parquet, which no rule reads.
 """
+
+
+rule yardsticks:
+    input:
+        unpack(lambda w: PLAN.inputs(w.dataset)),
+    output:
+        **YARDSTICKS,
+    log:
+        "results/logs/yardsticks/{dataset}/seed{seed}.log",
+    benchmark:
+        "results/benchmarks/yardsticks/{dataset}/seed{seed}.tsv"
+    wildcard_constraints:
+        dataset=PLAN.of_family("trajectory"),
+    params:
+        code=digest("yardsticks"),
+        data=lambda w: PLAN.data_folder(w.dataset),
+        partition=subpath(input.partition_partition, parent=True),
+        out=subpath(output.rows, parent=True),
+    message:
+        "yardsticks of {wildcards.dataset}, seed {wildcards.seed}"
+    shell:
+        "python scripts/yardsticks.py --data {params.data} --partition {params.partition} --seed {wildcards.seed}"
+        " --out {params.out} 2> {log}"
 
 
 rule evaluate:
     input:
         unpack(lambda w: PLAN.inputs(w.dataset, truth=True, beside=True)),
+        unpack(lambda w: PLAN.yardsticks(w.dataset, w.seed)),
         weights=f"{RUN}/weights.safetensors",
         snapshots=f"{RUN}/snapshots.safetensors",
         rounds=f"{RUN}/rounds.parquet",
@@ -29,12 +54,13 @@ rule evaluate:
         partition=subpath(input.partition_partition, parent=True),
         truth=lambda w: PLAN.truth_arguments(w.dataset),
         beside=lambda w: PLAN.beside_arguments(w.dataset),
+        yardsticks=lambda w: PLAN.yardstick_arguments(w.dataset, w.seed),
         run=subpath(input.run, parent=True),
     message:
         "evaluate {wildcards.method}/{wildcards.variant} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
         "python scripts/evaluate.py --run {params.run} --data {params.data} --partition {params.partition} {params.truth}"
-        " {params.beside} --device {resources.device} 2> {log}"
+        " {params.beside} {params.yardsticks} --device {resources.device} 2> {log}"
 
 
 rule metrics:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fedloom.config.dataset import AnyDataset
+from fedloom.config.dataset import AnyDataset, SeriesDataset
 from fedloom.errors import InputError
 
 Spec = dict[str, Any]
@@ -32,12 +32,32 @@ DEAL = {
     part.partition(".")[0]: f"results/data/{{dataset}}/partition/{part}"
     for part in ("clients.parquet", "assignment.parquet", "partition.json")
 }
-FAMILIES = {"forecast": (PANEL, PARTITION), "trajectory": (TRAJECTORIES, DEAL)}  # family -> files of data, of partition
+YARDSTICKS = {
+    part.partition(".")[0]: f"results/data/{{dataset}}/yardsticks/seed{{seed}}/{part}"
+    for part in ("rows.parquet", "propensity.safetensors")
+}
+SERIES = {
+    part.partition(".")[0]: f"results/data/{{dataset}}/series/{part}" for part in ("series.parquet", "about.json")
+}
+CUT = {
+    part.partition(".")[0]: f"results/data/{{dataset}}/partition/{part}"
+    for part in ("clients.parquet", "scaling.parquet", "windows.parquet", "partition.json")
+}
+FAMILIES = {  # family -> files of data, of partition
+    "forecast": (PANEL, PARTITION),
+    "trajectory": (TRAJECTORIES, DEAL),
+    "series": (SERIES, CUT),
+}
 RUN = "results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}"
 STATE = "results/state/{scale}/{dataset}/{method}/{variant}/seed{seed}"
 
+ADAPTED = "adapted.parquet"
 SHOWN_OF_A_RUN = ("run.json", "rounds.parquet", "metrics.parquet", "diagnostics.safetensors")
-SHOWN_OF_DATA = {"forecast": ("report.json", "truth.parquet"), "trajectory": ("about.json", "trajectories.parquet")}
+SHOWN_OF_DATA = {
+    "forecast": ("report.json", "nodes.parquet", "edges.parquet", "features.parquet", "truth.parquet"),
+    "trajectory": ("about.json", "trajectories.parquet"),
+    "series": ("about.json",),
+}
 
 
 class RunKey(NamedTuple):
@@ -65,6 +85,7 @@ class ArtifactPlan:
     reference: str | None
     runs: tuple[RunKey, ...]
     datasets: Mapping[str, AnyDataset]
+    adapted: bool = False
 
     @property
     def stem(self) -> str:
@@ -80,11 +101,12 @@ class ArtifactPlan:
     @property
     def run_files(self) -> list[str]:
         """What the artifact reads of its runs."""
-        return [f"{folder}/{file}" for folder in self.run_folders for file in SHOWN_OF_A_RUN]
+        files = (*SHOWN_OF_A_RUN, *([ADAPTED] if self.adapted else []))
+        return [f"{folder}/{file}" for folder in self.run_folders for file in files]
 
     @property
     def panel_files(self) -> list[str]:
-        """What the artifact reads of its panels or trajectories, and of how the latter were dealt to clients."""
+        """What the artifact reads of its data, and of how they were dealt to clients or cut into windows."""
         data = [
             f"results/data/{name}/{self.datasets[name].section}/{file}"
             for name in self.shown_datasets
@@ -103,7 +125,8 @@ class ArtifactPlan:
         published = ["--reference", *self.references] if self.reference else []
         dealt = ["--partitions", *self.partition_folders] if self.partition_folders else []
         shown = ["--panels", *self.panel_folders, *dealt, "--runs", *self.run_folders]
-        return ["--scale", self.scale, "--caption", self.caption, *published, *shown]
+        adapted = ["--adapted"] if self.adapted else []
+        return ["--scale", self.scale, "--caption", self.caption, *published, *adapted, *shown]
 
     @property
     def run_folders(self) -> list[str]:
@@ -117,8 +140,8 @@ class ArtifactPlan:
 
     @property
     def partition_folders(self) -> list[str]:
-        """Folders of the partitions that say how trajectories were dealt to clients."""
-        dealt = [name for name in self.shown_datasets if self.datasets[name].family == "trajectory"]
+        """Folders of the partitions that say how data were dealt to clients, or cut into windows."""
+        dealt = [name for name in self.shown_datasets if self.datasets[name].family in ("trajectory", "forecast")]
         return [f"results/data/{name}/partition" for name in dealt]
 
     @property
@@ -138,6 +161,7 @@ class Plan:
     runs: Mapping[RunKey, Spec]
     artifacts: tuple[ArtifactPlan, ...]
     targets: Mapping[str, tuple[str, ...]]
+    adaptations: Mapping[RunKey, Spec]  # how the models of those runs that are adapted learn from held-out sets
 
     def of_family(self, family: str) -> str:
         """Expression that matches the datasets of ``family`` and no other."""
@@ -161,6 +185,17 @@ class Plan:
         read = {role: self.inputs(other, truth) for role, other in others.items()}
         return own | {f"beside_{role}_{name}": path for role, files in read.items() for name, path in files.items()}
 
+    def yardsticks(self, dataset: str, seed: str) -> dict[str, str]:
+        """What runs of ``seed`` on trajectories are measured against; nothing for other families."""
+        if self.datasets[dataset].family != "trajectory":
+            return {}
+        return {f"yardsticks_{name}": path.format(dataset=dataset, seed=seed) for name, path in YARDSTICKS.items()}
+
+    def yardstick_arguments(self, dataset: str, seed: str) -> str:
+        """What the script of evaluation is told of the yardsticks."""
+        files = self.yardsticks(dataset, seed)
+        return f"--yardsticks {files['yardsticks_rows'].rpartition('/')[0]}" if files else ""
+
     def raw_files(self, dataset: str) -> list[str]:
         """The dataset's raw files, each with the note of where it came from."""
         return [f"results/raw/{dataset}/{key}{part}" for key in self.datasets[dataset].files for part in ("", ".json")]
@@ -168,6 +203,31 @@ class Plan:
     def data_folder(self, dataset: str) -> str:
         """Folder of the dataset's panel or trajectories."""
         return f"results/data/{dataset}/{self.datasets[dataset].section}"
+
+    def series_inputs(self, dataset: str) -> list[str]:
+        """What the series of ``dataset`` are built from: raw files, folders of one's own, another dataset's series."""
+        described = self.datasets[dataset]
+        assert isinstance(described, SeriesDataset)
+        other = described.series.series_of
+        files = [path.format(dataset=other) for path in SERIES.values()] if other else []
+        return [*self.raw_files(dataset), *described.own_folders, *files]
+
+    def series_arguments(self, dataset: str) -> str:
+        """What the script of building series is told of another dataset whose series these are."""
+        described = self.datasets[dataset]
+        assert isinstance(described, SeriesDataset)
+        other = described.series.series_of
+        return f"--series {self.data_folder(other)}" if other else ""
+
+    def target_files(self, dataset: str) -> list[str]:
+        """The series of the held-out targets beside ``dataset``, which it must not hold."""
+        targets = self.datasets[dataset].beside.get("targets")
+        return [path.format(dataset=targets) for path in SERIES.values()] if targets else []
+
+    def target_arguments(self, dataset: str) -> str:
+        """What the script of cutting series is told of the held-out targets."""
+        targets = self.datasets[dataset].beside.get("targets")
+        return f"--targets {self.data_folder(targets)}" if targets else ""
 
     def truth_arguments(self, dataset: str) -> str:
         """What the script of evaluation is told of the truth."""
@@ -189,6 +249,13 @@ class Plan:
             raise InputError(f"scale {self.scale}: no study runs {'/'.join(map(str, key))}")
         return self.runs[key]
 
+    def adaptation(self, run: Mapping[str, str]) -> Spec:
+        """How the model of the run that the wildcards name learns; ``InputError`` where nothing shows that it does."""
+        key = RunKey(run["dataset"], run["method"], run["variant"], int(run["seed"]))
+        if key not in self.adaptations:
+            raise InputError(f"scale {self.scale}: no artifact shows {'/'.join(map(str, key))} adapted")
+        return self.adaptations[key]
+
     def artifact(self, study: str, name: str) -> ArtifactPlan:
         """The artifact ``name`` of ``study``; ``InputError`` where the study has none of that name at this scale."""
         for artifact in self.artifacts:
@@ -204,10 +271,10 @@ class Plan:
             allowed[kind] = sorted({artifact.name for artifact in self.artifacts if artifact.kind == kind})
         return {wildcard: "|".join(map(re.escape, values)) or "(?!)" for wildcard, values in allowed.items()}
 
-    def study_folders(self, study: str) -> list[str]:
-        """Folders of all runs that the artifacts of ``study`` show."""
-        shown = (folder for each in self.artifacts if each.study == study for folder in each.run_folders)
-        return list(dict.fromkeys(shown))
+    def study_metrics(self, study: str) -> list[str]:
+        """The metrics of all runs that the artifacts of ``study`` show."""
+        shown = (file for each in self.artifacts if each.study == study for file in each.run_files)
+        return list(dict.fromkeys(file for file in shown if file.endswith(("/metrics.parquet", f"/{ADAPTED}"))))
 
     @property
     def page_files(self) -> list[str]:

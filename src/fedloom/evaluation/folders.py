@@ -11,7 +11,7 @@ from fedloom.errors import InputError
 
 @dataclass(frozen=True)
 class Folders:
-    """``truth`` is None where the data have no artifact of known truth.
+    """``truth`` is None where the data have no artifact of known truth, ``yardsticks`` where their family has none.
 
     beside: role -> data folder (panel, trajectories or series) of another dataset that evaluation reads.
     """
@@ -21,6 +21,7 @@ class Folders:
     partition: Path
     truth: Path | None = None
     beside: Mapping[str, Path] = field(default_factory=dict)
+    yardsticks: Path | None = None
 
     def beside_partition(self, role: str) -> Path:
         """Folder of the partition of the dataset that has ``role``; it lies next to that dataset's data."""

@@ -9,7 +9,7 @@ stopped where a tenth of the set it learns from stops getting better.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -111,28 +111,35 @@ def predict(model: Predictor, asked: Sequences) -> NDArray[np.float64]:
 
 
 def utility_rows(
-    sources: Mapping[str, Sequences],
-    real_train: Sequences,
-    test: Sequences,
-    actions: int,
-    clients: Sequence[str],
-    seed: int,
+    source: str, learn: Sequences, test: Sequences, actions: int, clients: Sequence[str], seed: int
 ) -> list[Row]:
-    """Return rows ``tstr_auc`` and ``tstr_rmse`` on ``test`` by what a predictor learned from.
+    """Return rows ``tstr_auc`` and ``tstr_rmse`` on ``test`` of the predictor that learned from ``learn``.
 
-    ``sources`` are synthetic sets by name (``synthetic``; ``partly_synthetic`` where x, a and t are real). Beside them
-    stand ``source=real`` (what learning from real data gives), ``source=shuffled`` (real data without their signal),
-    ``prediction=half`` and ``prediction=base_rate``.
+    ``source`` names what it learned from: ``synthetic``; ``partly_synthetic`` where x, a and t are real.
     """
-    outcome_R = test.y_NL[test.valid_NL].double().numpy()
-    client_R = test.client_N[:, None].expand_as(test.t_NL)[test.valid_NL].numpy()
+    probability_R = predict(train_predictor(learn, actions, seed), test)
+    return prediction_rows(probability_R, *_asked(test), clients, "tstr_", condition(source=source))
+
+
+def reference_rows(real: Sequences, test: Sequences, actions: int, clients: Sequence[str], seed: int) -> list[Row]:
+    """Return the rows that those of synthetic sequences are read beside.
+
+    ``source=real`` (what learning from the real training part gives), ``source=shuffled`` (real sequences without their
+    signal), ``prediction=half`` and ``prediction=base_rate``.
+    """
     rows: list[Row] = []
-    for name, learn in {**sources, "real": real_train, "shuffled": shuffled(real_train, seed)}.items():
-        probability_R = predict(train_predictor(learn, actions, seed), test)
-        rows += prediction_rows(probability_R, outcome_R, client_R, clients, "tstr_", condition(source=name))
-    base_rate = float(real_train.y_NL[real_train.valid_NL].double().mean())
+    for name, learn in {"real": real, "shuffled": shuffled(real, seed)}.items():
+        rows += utility_rows(name, learn, test, actions, clients, seed)
+    base_rate = float(real.y_NL[real.valid_NL].double().mean())
+    outcome_R, client_R = _asked(test)
     constant = factual_rows(outcome_R, outcome_R, client_R, clients, base_rate, "tstr_")
     return rows + [each for each in constant if each["condition"]]
+
+
+def _asked(test: Sequences) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Outcome and client of every valid step."""
+    client_NL = test.client_N[:, None].expand_as(test.t_NL)
+    return test.y_NL[test.valid_NL].double().numpy(), client_NL[test.valid_NL].numpy()
 
 
 def _loss(model: Predictor, sequences: Sequences) -> Tensor:

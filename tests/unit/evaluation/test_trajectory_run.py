@@ -19,8 +19,12 @@ from fedloom.data.truth import TruthSettings, read_truth, write_truth
 from fedloom.evaluation.families import trajectory
 from fedloom.evaluation.families.trajectory import evaluate
 from fedloom.evaluation.folders import Folders
+from fedloom.evaluation.judge import Judge
 from fedloom.evaluation.schema import read_metrics
+from fedloom.evaluation.yardsticks import write_yardsticks
+from fedloom.federation.protocol import Protocol
 from fedloom.federation.runs import read_run, train_run
+from fedloom.federation.tasks.trajectory import TrajectoryTask
 from fedloom.methods.registry import make
 from fedloom.partition.trajectories import DealSettings, make_trajectory_partition, write_trajectory_partition
 
@@ -49,7 +53,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert held.loc[UNVALIDATED, "validation"] == held.loc[UNTESTED, ["validation", "test"]].sum() == 0
     assert held.loc[CERTAIN].min() > 0
     write_trajectory_partition(changed, folder / "partition")
+    task = TrajectoryTask.read(folder / "trajectories", folder / "partition", Protocol(), CPU)
+    write_yardsticks(Judge.of(task, made, None).yardsticks(0), folder / "yardsticks")
     return folder
+
+
+def folders(data: Path, run: Path) -> Folders:
+    """Where the evaluation of a run finds what it needs."""
+    return Folders(run, data / "trajectories", data / "partition", data / "truth", yardsticks=data / "yardsticks")
 
 
 def trained(data: Path, method: str) -> Path:
@@ -66,8 +77,7 @@ def trained(data: Path, method: str) -> Path:
 def run(request: pytest.FixtureRequest, data: Path) -> Path:
     """The folder of a run that shares its world, or of one that shares nothing, trained and judged."""
     folder = trained(data, request.param)
-    folders = Folders(folder, data / "trajectories", data / "partition", data / "truth")
-    evaluate(folders, folder, make, CPU)
+    evaluate(folders(data, folder), folder, make, CPU)
     return folder
 
 
@@ -133,8 +143,7 @@ def test_fewer_units_are_the_same_ones_for_every_run(
     found = []
     for method in ("fed_causaldiff", "local"):
         folder = data / method if (data / method).exists() else trained(data, method)
-        folders = Folders(folder, data / "trajectories", data / "partition", data / "truth")
-        evaluate(folders, tmp_path, make, CPU)
+        evaluate(folders(data, folder), tmp_path, make, CPU)
         metrics = read_metrics(tmp_path / "metrics.parquet")
         same = metrics["condition"].str.contains("prediction=constant_effect,round=1")
         found.append(metrics.loc[same & (metrics["metric"] == "pehe_root")])

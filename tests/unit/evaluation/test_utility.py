@@ -9,7 +9,7 @@ import torch
 from fedloom.evaluation import utility
 from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import METRICS
-from fedloom.evaluation.utility import Sequences, predict, shuffled, train_predictor, utility_rows
+from fedloom.evaluation.utility import Sequences, predict, reference_rows, shuffled, train_predictor, utility_rows
 
 CLIENTS = ["c00", "c01"]
 
@@ -31,7 +31,8 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_real_and_like_sequences_teach_and_shuffled_ones_do_not() -> None:
-    rows = utility_rows({"synthetic": sequences(1)}, sequences(2), sequences(3), 4, CLIENTS, seed=0)
+    rows = utility_rows("synthetic", sequences(1), sequences(3), 4, CLIENTS, seed=0)
+    rows += reference_rows(sequences(2), sequences(3), 4, CLIENTS, seed=0)
     spec = {"dataset": "made", "method": "m", "variant": "base", "seed": 0}
     frame = METRICS.validate(as_metrics(rows, spec, "selected"))
     auc = frame[(frame["metric"] == "tstr_auc") & (frame["unit"] == "pooled")].set_index("condition")["value"]
