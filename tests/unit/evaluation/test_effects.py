@@ -88,6 +88,16 @@ def test_the_true_mechanism_errs_by_its_draws_alone() -> None:
     assert found[400] == pytest.approx(found[4] / 10, rel=0.15)
 
 
+def test_the_true_mechanism_as_a_method_is_the_floor() -> None:
+    _, truth = world()
+    oracle = truth + np.random.default_rng(5).normal(0, 0.2, (DRAWS, 4, UNITS))
+    found = table(window_rows(oracle, truth, LOG, 25, oracle_MPU=oracle))["value"]
+    for metric in ("pehe_mse", "pehe_root", "ate_error"):
+        assert found[metric, "scope=window"] == found[metric, "prediction=oracle,scope=window"]
+    mean = "policy=mean,{}scope=window"
+    assert found["value_error", mean.format("")] == found["value_error", mean.format("prediction=oracle,")]
+
+
 def test_step_effects_leave_padding_out() -> None:
     random = np.random.default_rng(1)
     estimate, truth = random.random((2, 30, 5, 2))

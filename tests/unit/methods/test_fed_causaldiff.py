@@ -98,6 +98,22 @@ def test_confounding_parts_never_leave_a_client_and_causal_parts_are_one() -> No
         assert alike != name.startswith(LOCAL) or value[0].numel() == value.abs().max() == 0, name
 
 
+def test_what_is_uploaded_is_weights_and_moments_alone_and_knows_no_propensity() -> None:
+    """No latent of a sequence and no row of a log: nothing that grows with the data or moves with propensities."""
+    _, state = trained()
+    uploaded = {n: tuple(t.shape) for n, t in state.server.items()}
+    moments = {f"{of}_{kind}" for of in ("latent", "change") for kind in ("mean", "square")}
+    assert uploaded.keys() <= state.params.keys() | moments
+    given = trajectory_problem()
+    logged = given.table.table.assign(propensity=[0.01 + 0.9 * p for p in given.table.table["propensity"]])
+    other = replace(given, table=replace(given.table, table=logged))
+    again = Federation(FedCausalDiff(), other.task(ROUNDS), ROUNDS, 0)
+    server = again.run(again.start()).server
+    assert all(torch.equal(value, state.server[name]) for name, value in server.items())
+    twice = Federation(FedCausalDiff(), given.pick([0, 1]).task(ROUNDS), ROUNDS, 0)
+    assert {n: tuple(t.shape) for n, t in twice.start().server.items()} == uploaded
+
+
 def test_without_selective_sharing_only_the_share_list_differs() -> None:
     one, other = trained()[0], trained("full")[0]
     assert one.parameters == other.parameters
