@@ -43,9 +43,8 @@ def combined(table: Table, groups: Names, where: str) -> Table:
 def with_passive(table: Table, passive: Names, where: str) -> Table:
     """Return ``table`` with nodes that have no forecasting task: what such a node reads is the first of its covariates.
 
-    The others become covariates of that node alone, and none is seen by anybody else any more. A passive node lies in
-    the middle of the active ones, as what it measures holds for all of them. Raises InputError for a covariate that
-    the data do not have, or that is not known at every node.
+    The others become covariates of that node alone, and none is seen by anybody else any more. A passive node lies
+    nowhere, as what it measures holds for all the others. Raises InputError for a covariate that the data do not have.
     """
     if not passive:
         return table
@@ -63,16 +62,13 @@ def with_passive(table: Table, passive: Names, where: str) -> Table:
         own |= {f"{name}/{node}": features[name] for name in names[1:]}
     taken = {name for names in passive.values() for name in names}
     rest = features[[name for name in features.columns if name not in taken]]
-    positions = table.positions
-    if positions is not None:
-        middle = positions.loc[list(table.values.columns), ["lat", "lon"]].mean()
-        extra = pd.DataFrame([middle] * len(passive), index=pd.Index(passive, name="id"))
-        positions = pd.concat([positions.assign(role="active"), extra.assign(role="passive")])
-    else:
-        roles = {name: "passive" if name in passive else "active" for name in values.columns}
-        positions = pd.DataFrame({"lat": float("nan"), "lon": float("nan"), "role": pd.Series(roles)})
+    nowhere = pd.DataFrame({"lat": float("nan"), "lon": float("nan")}, index=values.columns)
+    positions = nowhere if table.positions is None else table.positions.reindex(values.columns)
+    roles = ["passive" if name in passive else "active" for name in values.columns]
     whole = pd.concat([rest, pd.DataFrame(own, index=features.index)], axis=1)
-    return dataclasses.replace(table, values=values, positions=positions.rename_axis("id"), features=whole)
+    return dataclasses.replace(
+        table, values=values, positions=positions.assign(role=roles).rename_axis("id"), features=whole
+    )
 
 
 def with_horizons(table: Table, horizons: Mapping[str, int], where: str) -> Table:

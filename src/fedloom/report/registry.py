@@ -9,9 +9,9 @@ from fedloom.errors import InputError
 from fedloom.report.figure import Figure
 from fedloom.report.layout import Table
 from fedloom.report.shown import Shown
-from fedloom.report.studies import atlas, fed_causaldiff, fedal
+from fedloom.report.studies import atlas, fed_causaldiff, fedal, st_split_vfl
 
-STUDIES = {"atlas": atlas, "fed_causaldiff": fed_causaldiff, "fedal": fedal}
+STUDIES = {"atlas": atlas, "fed_causaldiff": fed_causaldiff, "fedal": fedal, "st_split_vfl": st_split_vfl}
 
 
 def table(study: str, name: str) -> Callable[[Shown], Table]:

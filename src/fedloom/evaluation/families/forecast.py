@@ -130,11 +130,18 @@ def evaluate(folders: Folders, out: Path, make: Maker, device: torch.device) -> 
             rows = judged.rows()
             if held_out is not None:
                 rows = pd.concat([rows, held_out.rows()], ignore_index=True)
-            diagnostics = diagnostics or judged.diagnostics()
+            diagnostics = diagnostics or judged.diagnostics() | _graph(run)
         tables.append(rows.assign(selection=selection))
     write_metrics(of_run(pd.concat(tables, ignore_index=True), run.spec), out / "metrics.parquet")
     with atomic(out / "diagnostics.safetensors") as temporary:
         save_file(diagnostics, temporary)
+
+
+def _graph(run: Run) -> dict[str, NDArray[Any]]:
+    """Return the edges [2, E] (places of senders, of receivers) along which clients of a coupled method exchanged."""
+    if not run.method.couples or run.method.central:
+        return {}
+    return {"edges": np.ascontiguousarray(run.method.edges(run.task).cpu().numpy().astype(np.int32))}
 
 
 class _HeldOut:

@@ -1,0 +1,105 @@
+"""What a run costs: numbers that its clients hold, bytes that they send, seconds that it takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedloom.report.labels import run_label
+from fedloom.report.layout import Cell, Table
+from fedloom.report.shown import Shown
+from fedloom.report.summary import ROW
+
+MEGABYTE = 1e6
+COSTS = ["clients", "held", "least", "most", "total", "epoch_bytes", "all_bytes", "seconds"]
+
+
+def costs(shown: Shown) -> pd.DataFrame:
+    """Return one row a run, under its dataset, method, variant and seed.
+
+    ``clients``; numbers of the models that a client holds (``held``, mean; ``least``, ``most``) and that there are in
+    all (``total``, a centre's too); bytes that all clients send up in the last epoch (``epoch_bytes``) and in all
+    epochs (``all_bytes``), where what goes from client to client and the gradient on its way back count once each;
+    ``seconds`` an epoch.
+    """
+    rows = []
+    for run in shown.runs.itertuples():
+        record: dict[str, Any] = json.loads((run.folder / "run.json").read_text(encoding="utf-8"))
+        held = np.array(record["client_parameters"], dtype=np.float64)
+        log = shown.rounds(run.folder)
+        sent = log[log["quantity"] == "bytes_up"].groupby("round")["value"].sum()
+        timing = pd.read_parquet(run.folder / "timing.parquet").iloc[0]
+        rows.append(
+            {name: getattr(run, name) for name in (*ROW, "seed")}
+            | {"clients": len(held), "held": held.mean(), "least": held.min(), "most": held.max()}
+            | {"total": held.sum() + record["central_parameters"]}
+            | {"epoch_bytes": float(sent.iloc[-1]) if len(sent) else 0.0, "all_bytes": float(sent.sum())}
+            | {"seconds": timing["seconds"] / max(1, timing["rounds"])}
+        )
+    return pd.DataFrame(rows, columns=[*ROW, "seed", *COSTS])
+
+
+def mean_costs(shown: Shown) -> pd.DataFrame:
+    """Return ``costs`` as means over seeds, one row a dataset, method and variant, in the order of a table."""
+    found = costs(shown)
+    return found.groupby(ROW, sort=False)[COSTS].mean().reset_index()
+
+
+def budget(shown: Shown) -> str:
+    """Say how much of each dataset was trained on and how long codes were trained before, as it was run."""
+    said = []
+    for dataset, runs in shown.runs.groupby("dataset", sort=False):
+        specs = [json.loads((folder / "run.json").read_text(encoding="utf-8"))["spec"] for folder in runs["folder"]]
+        strides = sorted({spec["protocol"]["train_stride"] for spec in specs})
+        before = sorted({spec["params"]["pretrain_epochs"] for spec in specs if "pretrain_epochs" in spec["params"]})
+        windows = "every training window" if strides == [1] else f"one training window in {_either(strides)} an epoch"
+        epochs = f", {_either(before)} epochs of autoencoding before" if before else ""
+        said.append(f"{shown.label(str(dataset))}: {windows}{epochs}")
+    return f"{'; '.join(said)}. A round is an epoch."
+
+
+def _either(numbers: list[int]) -> str:
+    return " or ".join(map(str, numbers))
+
+
+def cost_table(shown: Shown) -> Table:
+    """Set model sizes, traffic and time of all methods side by side, dataset by dataset."""
+    frame = mean_costs(shown)
+    header = [
+        ("Numbers of the model", "a client, mean"),
+        ("Numbers of the model", "least to most"),
+        ("Numbers of the model", "in all"),
+        ("Sent by all clients", "MB an epoch"),
+        ("Sent by all clients", "MB in all"),
+        ("", "s an epoch"),
+    ]
+    notes = (
+        "Numbers that forecasting needs; decoders, which pre-training alone uses, do not count, and a centre's model "
+        "counts in all. A MB is 10⁶ bytes at 4 bytes a number; codes on their way to a neighbour and gradients on "
+        "their way back count once each. Sent an epoch: in the last one; what Central LSTM collects it collects once, "
+        "before the first. Seconds are those of this machine, whose other work they contain; mean over seeds. "
+        f"{budget(shown)} {shown.facts}"
+    )
+    return Table(header, list(_rows(shown, frame)), shown.caption, notes, frame)
+
+
+def _rows(shown: Shown, frame: pd.DataFrame) -> Iterator[tuple[str, str, list[Cell]]]:
+    for row in frame.itertuples():
+        group = f"{shown.label(row.dataset)}, {row.clients:.0f} clients"
+        cells = [
+            f"{row.held:,.0f}",
+            f"{row.least:,.0f}" if row.least == row.most else f"{row.least:,.0f} to {row.most:,.0f}",
+            f"{row.total:,.0f}",
+            _megabytes(row.epoch_bytes),
+            _megabytes(row.all_bytes),
+            f"{row.seconds:.2f}",
+        ]
+        yield group, run_label(row.method, row.variant), [Cell(text) for text in cells]
+
+
+def _megabytes(count: float) -> str:
+    return "0" if count == 0 else f"{count / MEGABYTE:,.3g}" if count < 1000 * MEGABYTE else f"{count / MEGABYTE:,.0f}"
