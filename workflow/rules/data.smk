@@ -1,9 +1,10 @@
-"""Raw data, panels and trajectories.
+"""Raw data, panels, trajectories and series.
 
 Needs: config/datasets/{dataset}.yaml; for datasets with raw files the network or a mirror.
 Makes: results/raw/{dataset}/{key} with {key}.json (where the bytes came from and their hash), and
     results/data/{dataset}/panel/: readings, nodes, edges, covariates, planted truth, and what was repaired;
-    or results/data/{dataset}/trajectories/ and, for generated ones, results/data/{dataset}/truth/.
+    or results/data/{dataset}/trajectories/ and, for generated ones, results/data/{dataset}/truth/;
+    or results/data/{dataset}/series/.
 """
 
 
@@ -69,6 +70,29 @@ rule trajectories:
         "trajectories of {wildcards.dataset}"
     shell:
         "python scripts/trajectories.py --config {params.settings:q} --raw results/raw/{wildcards.dataset}"
+        " --out {params.out} 2> {log}"
+
+
+rule series:
+    input:
+        lambda w: PLAN.series_inputs(w.dataset),
+    output:
+        **SERIES,
+    log:
+        "results/logs/series/{dataset}.log",
+    benchmark:
+        "results/benchmarks/series/{dataset}.tsv"
+    wildcard_constraints:
+        dataset=PLAN.of_family("series"),
+    params:
+        settings=lambda w: PLAN.datasets[w.dataset].series_section(),
+        other=lambda w: PLAN.series_arguments(w.dataset),
+        code=digest("series"),
+        out=subpath(output.about, parent=True),
+    message:
+        "series of {wildcards.dataset}"
+    shell:
+        "python scripts/series.py --config {params.settings:q} --raw results/raw/{wildcards.dataset} {params.other}"
         " --out {params.out} 2> {log}"
 
 

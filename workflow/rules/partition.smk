@@ -1,6 +1,6 @@
 """Who owns which rows.
 
-Needs: a panel, or trajectories.
+Needs: a panel, or trajectories, or series and the held-out targets that these must not hold.
 Makes: results/data/{dataset}/partition/: clients, which windows or sequences are theirs in every part,
     scales from training rows, settings.
 """
@@ -45,3 +45,26 @@ rule deal:
     shell:
         "python scripts/deal.py --config {params.settings:q} --trajectories {params.trajectories} --out {params.out}"
         " 2> {log}"
+
+
+rule cut:
+    input:
+        **SERIES,
+        targets=lambda w: PLAN.target_files(w.dataset),
+    output:
+        **CUT,
+    log:
+        "results/logs/cut/{dataset}.log",
+    wildcard_constraints:
+        dataset=PLAN.of_family("series"),
+    params:
+        settings=lambda w: PLAN.datasets[w.dataset].partition_section(),
+        targets=lambda w: PLAN.target_arguments(w.dataset),
+        code=digest("cut"),
+        series=subpath(input.about, parent=True),
+        out=subpath(output.clients, parent=True),
+    message:
+        "cut the series of {wildcards.dataset} into windows"
+    shell:
+        "python scripts/cut.py --config {params.settings:q} --series {params.series} {params.targets}"
+        " --out {params.out} 2> {log}"

@@ -10,11 +10,13 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import Field, ValidationInfo, create_model, field_validator
 
 from fedloom.config.checks import Strict, check, choose, read_yaml
+from fedloom.data.series_settings import SeriesSettings
 from fedloom.data.settings import PanelSettings
 from fedloom.data.sources import RawFile
 from fedloom.data.trajectory_settings import TrajectorySettings
 from fedloom.data.truth import TruthSettings
 from fedloom.errors import InputError
+from fedloom.partition.series import SeriesPartitionSettings
 from fedloom.partition.trajectories import DealSettings
 from fedloom.partition.windows import PartitionSettings
 
@@ -41,6 +43,11 @@ class Dataset(Strict):
     def own_files(self, key: str) -> list[str]:
         """Paths of one's own files behind the raw file ``key``: when they change it is fetched again."""
         return [form.path for form in self.files[key].forms if form.path]
+
+    @property
+    def others(self) -> list[str]:
+        """Other datasets without which this one cannot be built or judged."""
+        return list(self.beside.values())
 
 
 class PanelDataset(Dataset):
@@ -94,10 +101,38 @@ class TrajectoryDataset(Dataset):
         return _json(self.partition)
 
 
-AnyDataset = PanelDataset | TrajectoryDataset
+class SeriesDataset(Dataset):
+    """Recordings of many kinds, to pretrain on, or held out as targets."""
 
-SECTIONS: dict[str, type[PanelDataset] | type[TrajectoryDataset]] = {
-    kind.section: kind for kind in (PanelDataset, TrajectoryDataset)
+    family: ClassVar[str] = "series"
+    section: ClassVar[str] = "series"
+
+    series: SeriesSettings
+    partition: SeriesPartitionSettings = SeriesPartitionSettings()
+
+    @property
+    def others(self) -> list[str]:
+        """Other datasets without which this one cannot be built or judged."""
+        return [*super().others, *([self.series.series_of] if self.series.series_of else [])]
+
+    @property
+    def own_folders(self) -> list[str]:
+        """Folders of one's own that the series are read from: when they change the series are built anew."""
+        return [self.series.collection.folder] if self.series.collection else []
+
+    def series_section(self) -> str:
+        """The settings of building the series, as sorted JSON."""
+        return _json(self.series)
+
+    def partition_section(self) -> str:
+        """The settings of partitioning, as sorted JSON."""
+        return _json(self.partition)
+
+
+AnyDataset = PanelDataset | TrajectoryDataset | SeriesDataset
+
+SECTIONS: dict[str, type[PanelDataset] | type[TrajectoryDataset] | type[SeriesDataset]] = {
+    kind.section: kind for kind in (PanelDataset, TrajectoryDataset, SeriesDataset)
 }
 
 

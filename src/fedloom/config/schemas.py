@@ -13,14 +13,14 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from fedloom.artifacts import write_text
-from fedloom.config.dataset import PanelDataset, TrajectoryDataset
+from fedloom.config.dataset import AnyDataset
 from fedloom.config.scale import Scale
 from fedloom.config.settings import Settings
 from fedloom.config.study import Study
 
 MODELS: dict[str, Any] = {
     "config": Settings,
-    "dataset": PanelDataset | TrajectoryDataset,
+    "dataset": AnyDataset,
     "scale": Scale,
     "study": Study,
 }

