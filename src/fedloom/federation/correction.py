@@ -1,10 +1,11 @@
 """What a server adds to the mean of its clients' weights: FeDaL's gradient-level correction and its relatives.
 
-FeDaL, Sec. on GBE, prints s <- s - beta sum_i (theta_i - theta), theta' = mean - s / beta. In it beta cancels: with
-s = 0 at the start, -s / beta is the sum of all changes so far. Where local training contracts an error by a factor k
-a round, error and s follow a linear map that is stable only for k < 4 / (N + 2) clients. ``mean`` divides the sum by N;
-it then is a momentum without friction, whose fixed point is FedAvg's. Only with FedDyn's terms in the clients' losses
-(Acar et al. 2021) does the fixed point move to the optimum of the sum.
+FeDaL, Sec. on GBE, prints s <- s - beta sum_i (theta_i - theta), theta' = mean - s / beta (``literal``). In it beta
+cancels: with s = 0 at the start, -s / beta is the sum of all changes so far. Where local training takes a share k of
+the error away, error and s follow a linear map that is stable only for k < 4 / (N + 2) clients. ``mean`` divides the
+sum by N; it then is a momentum without friction, whose fixed point is FedAvg's, and beta still cancels. ``damped``
+forgets a tenth of s a round and adds it undivided, so that beta is its strength. Only with FedDyn's terms in the
+clients' losses (``feddyn``, Acar et al. 2021) does the fixed point move to the optimum of the sum.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from fedloom.federation.method import Uploads
 Correction = Literal["none", "mean", "damped", "feddyn", "literal"]
 Tensors = dict[str, Tensor]
 
-FRICTION = 0.9  # what `damped` keeps of s a round
-STRENGTH = 0.1  # with which `damped` applies it
+KEPT = 0.9  # of s a round, where it is damped
 
 
 def corrected(
@@ -39,9 +39,9 @@ def corrected(
         change = (uploads[name] - value).sum(0)
         if kind != "literal":
             change = change / clients.to(change.dtype)
-        kept, strength = (FRICTION, STRENGTH) if kind == "damped" else (1.0, 1.0)
+        kept, unit = (KEPT, 1.0) if kind == "damped" else (1.0, beta)
         sums[name] = kept * drift[name] - beta * change
-        weights[name] = mean - strength / beta * sums[name]
+        weights[name] = mean - sums[name] / unit
     return weights, sums
 
 

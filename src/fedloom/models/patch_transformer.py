@@ -97,6 +97,11 @@ class PatchTransformer(nn.Module):
         coded = self.encode(batch)
         return self.rebuilt(coded, None if self.domain is None else self.domain.bias) * coded.sd + coded.mean
 
+    def judged(self, coded: Coded, batch: SeriesWindows, below: int = 0) -> Tensor:
+        """Error of windows whose codes have passed the layers ``below``, with the bias as it stands."""
+        coded = self.deeper(coded, slice(below, None))
+        return self.error(self.rebuilt(coded, None if self.domain is None else self.domain.bias), coded, batch)
+
     def error(self, rebuilt_BL: Tensor, coded: Coded, batch: SeriesWindows) -> Tensor:
         """Mean squared error over hidden observed points, in the scale of each window's visible part."""
         asked = points(batch.hidden, batch.seen.shape[-1]) * batch.seen * batch.valid[:, None]

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad, grad_and_value
 
+from fedloom.federation.masking import hide, visible_scale
+
 Tensors = dict[str, Tensor]
 
 LARGEST = 5.0  # in deviations of a row
@@ -33,6 +35,19 @@ class CoreSet(nn.Module):
         for name in ("size", "turn", "count"):
             self.register_buffer(name, torch.zeros(1))
         self.register_buffer("hidden", torch.zeros(rows, tokens, dtype=torch.bool))
+
+
+def draw(x_BL: Tensor, seen_BL: Tensor, old: Tensors, masks_Kn: Tensor) -> Tensors:
+    """The core-set after one more minibatch of windows has given its next ``DRAW_AT_ONCE`` rows.
+
+    Rows are normalised, 0 where nothing was observed; ``masks_Kn`` are uniform draws for the rows' masks.
+    """
+    mean, sd = visible_scale(x_BL, seen_BL)
+    place = torch.arange(len(masks_Kn), device=x_BL.device) - DRAW_AT_ONCE * old["turn"]
+    at = place.clamp(0, min(DRAW_AT_ONCE, len(x_BL)) - 1).long()
+    fresh = ((place >= 0) & (place < DRAW_AT_ONCE))[:, None]
+    rows = torch.where(fresh, ((x_BL - mean) / sd * seen_BL)[at], old["initial"])
+    return {"initial": rows, "learned": rows, "hidden": hide(masks_Kn, torch.ones_like(rows)), "turn": old["turn"] + 1}
 
 
 def standardised(rows_KL: Tensor) -> Tensor:
