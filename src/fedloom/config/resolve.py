@@ -24,10 +24,13 @@ from fedloom.config.settings import Settings, seed_list
 from fedloom.config.study import Study, read_study
 from fedloom.errors import InputError
 from fedloom.evaluation.families import registry as evaluations
+from fedloom.evaluation.series.finetune import Adaptation
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.tasks import registry as families
 from fedloom.methods import registry as methods
 from fedloom.models import registry as models
+
+OF_A_VARIANT = ("model", "protocol")  # what a variant says of these goes to them, not to the method
 
 _method, _model, _family = cache(methods.get), cache(models.get), cache(families.get)
 
@@ -46,6 +49,7 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
     runs: dict[RunKey, Spec] = {}
     artifacts: list[ArtifactPlan] = []
     targets: dict[str, tuple[str, ...]] = {}
+    adaptations: dict[RunKey, Spec] = {}
     for name in scale.studies if settings.studies is None else settings.studies:
         study = read_study(folder / "studies", name)
         choose(name, scale.studies, f"{scale_path}: studies")
@@ -55,17 +59,20 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
             keys = tuple(dict.fromkeys(key for group in artifact.shows for key in groups.get(group, ())))
             if keys:
                 of_config = artifact.kind, artifact.caption, artifact.reference
-                artifacts.append(ArtifactPlan(name, artifact_name, settings.scale, *of_config, keys, datasets))
+                shown = keys, datasets, artifact.adapted
+                artifacts.append(ArtifactPlan(name, artifact_name, settings.scale, *of_config, *shown))
+                if artifact.adapted:
+                    adaptations |= dict.fromkeys(keys, resolver.adaptation())
         titles[name] = study.title
         for target, wanted in {name: tuple(study.artifacts), **study.targets}.items():
             if target in targets:
                 raise InputError(f"config/studies/{name}.yaml: targets.{target}: the name is taken by another target")
-            shown = [each for each in artifacts if each.study == name and each.name in wanted]
-            files = (file for each in shown for file in each.files)
-            targets[target] = (*files, *([f"results/{name}/metrics.parquet"] if target == name and shown else []))
+            made = [each for each in artifacts if each.study == name and each.name in wanted]
+            files = (file for each in made for file in each.files)
+            targets[target] = (*files, *([f"results/{name}/metrics.parquet"] if target == name and made else []))
     named = {key.dataset for key in runs}
-    used = {name: datasets[name] for name in sorted(named.union(*(datasets[name].beside.values() for name in named)))}
-    return Plan(settings.scale, scale.threads, titles, used, runs, tuple(artifacts), targets)
+    used = {name: datasets[name] for name in sorted(named.union(*(datasets[name].others for name in named)))}
+    return Plan(settings.scale, scale.threads, titles, used, runs, tuple(artifacts), targets, adaptations)
 
 
 def plugged(spec: Spec) -> tuple[type, ...]:
@@ -131,6 +138,10 @@ class _Resolver:
                     found.setdefault(group_name, []).append(key)
         return found
 
+    def adaptation(self) -> Spec:
+        """How models learn from held-out sets."""
+        return _resolved(Adaptation, [(f"{self.where}.adapt", self.asked.adapt)])
+
     def _check_names(self) -> None:
         shown = {group for artifact in self.study.artifacts.values() for group in artifact.shows}
         for group in self.asked.groups:
@@ -150,12 +161,13 @@ class _Resolver:
         others = self.datasets.keys() - {group.dataset}
         for role, other in self.datasets[group.dataset].beside.items():
             choose(other, others, f"config/datasets/{group.dataset}.yaml: beside.{role}")
+        for other in self.datasets[group.dataset].others:
+            choose(other, others, f"config/datasets/{group.dataset}.yaml: another dataset")
         family = self.datasets[group.dataset].family
         if family != self.study.family:
             raise InputError(
                 f"{where}.dataset: expected data of family {self.study.family}, found {group.dataset} ({family})"
             )
-        protocol = _resolved(Protocol, [(f"{where}.protocol", self.scale.protocol | group.protocol)])
         seeds = seed_list(self.settings.seeds if self.settings.seeds is not None else group.seeds)
         for named in group.methods:
             method, _, variant = named.partition("/")
@@ -165,7 +177,8 @@ class _Resolver:
                 raise InputError(f"{where}.methods: expected methods of family {family}, found {method} ({learns})")
             for each in self._variants(method, variant or "base", group, where):
                 params = self._params(method, each, group, where)
-                model = self._model(method, group, where)
+                model = self._model(method, each, group, where)
+                protocol = self._protocol(method, each, group, where)
                 for seed in seeds:
                     key = RunKey(group.dataset, method, each, seed)
                     yield (
@@ -177,27 +190,44 @@ class _Resolver:
         known = ["base", *self.study.variants.get(method, {})]
         if variant != "*":
             return [choose(variant, known, f"{where}.methods: variant of {method}")]
-        base = self._params(method, "base", group, where)
+
+        def parts(each: str) -> list[Any]:
+            return [part(method, each, group, where) for part in (self._params, self._model, self._protocol)]
+
         # A variant that only names what this scale has as its base would be the same run twice.
-        return ["base", *(each for each in known[1:] if self._params(method, each, group, where) != base)]
+        return ["base", *(each for each in known[1:] if parts(each) != parts("base"))]
 
     def _params(self, method: str, variant: str, group: Group, where: str) -> dict[str, Any]:
         layers = [
             (f"{self.where}.params.{method}", self.asked.params.get(method, {})),
             (f"{where}.params.{method}", group.params.get(method, {})),
         ]
-        if variant != "base":
-            place = f"config/studies/{self.name}.yaml: variants.{method}.{variant}"
-            layers.append((place, self.study.variants[method][variant]))
-        return _resolved(_method(method).Params, layers)
+        differs = self._variant(method, variant)
+        own = {name: value for name, value in differs.items() if name not in OF_A_VARIANT}
+        return _resolved(_method(method).Params, [*layers, (self._place(method, variant), own)])
 
-    def _model(self, method: str, group: Group, where: str) -> dict[str, Any] | None:
+    def _variant(self, method: str, variant: str) -> dict[str, Any]:
+        return {} if variant == "base" else self.study.variants[method][variant]
+
+    def _place(self, method: str, variant: str) -> str:
+        return f"config/studies/{self.name}.yaml: variants.{method}.{variant}"
+
+    def _protocol(self, method: str, variant: str, group: Group, where: str) -> dict[str, Any]:
+        differs = self._variant(method, variant).get("protocol", {})
+        asked = (f"{where}.protocol", self.scale.protocol | group.protocol)
+        return _resolved(Protocol, [asked, (f"{self._place(method, variant)}.protocol", differs)])
+
+    def _model(self, method: str, variant: str, group: Group, where: str) -> dict[str, Any] | None:
+        differs = self._variant(method, variant).get("model", {})
         if not _method(method).takes_model:
+            if differs:
+                raise InputError(f"{self._place(method, variant)}.model: {method} takes no client model")
             return None
         if self.study.model is None:
             raise InputError(f"config/studies/{self.name}.yaml: model: missing, but {method} takes a client model")
         choose(self.study.model, models.names(), f"config/studies/{self.name}.yaml: model")
         layers = [(f"{self.where}.model", self.asked.model), (f"{where}.model", group.model)]
+        layers.append((f"{self._place(method, variant)}.model", differs))
         return {"name": self.study.model, "params": _resolved(_model(self.study.model).Params, layers)}
 
 

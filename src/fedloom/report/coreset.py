@@ -15,7 +15,7 @@ KINDS = {
     "real": "training\nwindows",
     "initial": "core-set\nat first",
     "learned": "core-set\nmatched",
-    "noised": "core-set\nas uploaded",
+    "sent": "core-set\nas uploaded",
 }
 
 
@@ -52,7 +52,7 @@ def core_sets(shown: Shown) -> Figure:
         "Obfuscation, not privacy: noise on Fourier amplitudes guarantees nothing. Left: root mean squared distance "
         f"of normalised windows to the nearest training window of the same client (medians: {'; '.join(said) or EMPTY})"
         ". Right: how often a training window lies nearer to the core-set than a test window does, a client a point, "
-        f"the mean a line (means: {'; '.join(aucs) or EMPTY}); 0.5 is a guess. Core-sets are learned anew at the "
-        f"judged weights, by the method's own steps. {protocol_facts(shown)} {shown.facts}"
+        f"the mean a line (means: {'; '.join(aucs) or EMPTY}); 0.5 is a guess. Core-sets of the selected round, of "
+        f"clients that took part in it. {protocol_facts(shown)} {shown.facts}"
     )
     return Figure(drawn, shown.caption, notes)

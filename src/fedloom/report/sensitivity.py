@@ -14,7 +14,12 @@ from fedloom.report.series import protocol_facts
 from fedloom.report.shown import Shown
 
 WIDTH, HEIGHT = 7.2, 2.9
-PARAMETERS = {"lam": "λ (alignment)", "alpha": "α (fusion)", "core": "core-set windows", "beta": "β (correction)"}
+PARAMETERS = {
+    "align_weight": "λ (alignment)",
+    "fusion": "α (fusion)",
+    "core_rows": "core-set windows",
+    "beta": "β (correction)",
+}
 """Names of FeDaL's parameters -> what they are called in print."""
 
 BASE = ("fedal", "base")
@@ -28,7 +33,7 @@ def sensitivity(shown: Shown) -> Figure:
     handles: dict[str, Any] = {}
     for ax, name in zip(axes[0], PARAMETERS, strict=True):
         # The printed correction does not depend on beta: it cancels.
-        forms = FORMS if name == "beta" else (frame["correction"].iloc[0],)
+        forms = FORMS if name == "beta" else _base(frame)["correction"].tolist()[:1]
         styles = looks(len(forms))
         for form, look in zip(forms, styles, strict=True):
             some = _along(frame, name, form)
@@ -72,9 +77,13 @@ def _errors_by_parameters(shown: Shown) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _base(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[frame["variant"] == "base"]
+
+
 def _along(frame: pd.DataFrame, name: str, form: str) -> pd.DataFrame:
     """Runs of a form of the correction whose other parameters are those of the base."""
-    base = frame[frame["variant"] == "base"]
+    base = _base(frame)
     if base.empty:
         return base
     fixed = [c for c in frame.columns if c not in (name, "variant", "error", "correction")]

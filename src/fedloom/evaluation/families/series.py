@@ -32,6 +32,9 @@ SELECTIONS = ("selected", "last")
 TARGETS = "targets"
 """Role of the held-out sets among the datasets that stand beside a federation."""
 
+CORE_SETS = {"core.initial", "core.learned", "core.sent", "core.size"}
+"""Buffers of clients that build core-sets, as they were in the judged round."""
+
 TOKENS_AT_ONCE = 2**16
 
 
@@ -77,13 +80,10 @@ def _judge(
         rows += unseen if common else blank(unseen, str(run.reason) if diverged else NO_COMMON_MODEL)
         if common:
             found |= foretold(fill, targets.of("forecast"), task.length, task.patch)
-    core_sets = getattr(run.method, "core_sets", None)
-    if core_sets is not None and not diverged:
-        sets = core_sets(run.skeleton, weights, task, run.spec["seed"])
-        if sets:
-            of_sets, distances = audit(task, sets)
-            rows += of_sets
-            found |= {f"distance/{kind}": np.ascontiguousarray(values) for kind, values in distances.items()}
+    if CORE_SETS <= weights.keys():
+        of_sets, distances = audit(task, {name.removeprefix("core."): weights[name] for name in CORE_SETS})
+        rows += of_sets
+        found |= {f"distance/{kind}": np.ascontiguousarray(values) for kind, values in distances.items()}
     return rows, found
 
 

@@ -22,7 +22,7 @@ from fedloom.federation.tasks.series import SeriesTask
 Row = dict[str, Any]
 Floats = NDArray[np.float64]
 
-KINDS = ("real", "initial", "learned", "noised")
+KINDS = ("real", "initial", "learned", "sent")
 """real: training windows among themselves. The others: the core-set before and after matching, and as uploaded."""
 
 MOST = 1024
@@ -34,8 +34,8 @@ FEW = "fewer than two windows to compare with"
 def audit(task: SeriesTask, core_sets: Mapping[str, Tensor]) -> tuple[list[Row], dict[str, Floats]]:
     """Return rows ``distance`` and ``membership_auc`` by kind, of clients and their mean, and all distances by kind.
 
-    ``core_sets`` maps a kind to core-sets [C, K, L] in normalised windows, and ``weight`` to the rows [C, K] that
-    exist. Distances are root mean squares over a window's points. The attacker is given, beside the core-set, as many
+    ``core_sets`` maps a kind to core-sets [C, K, L] of normalised windows, and ``size`` to how many rows [C, 1] each
+    client has. Distances are root mean squares over a window's points. The attacker is given, beside the core-set, as many
     training as test windows (those of lowest key) and calls the ones nearest to it trained on: 0.5 is a guess.
     """
     distances: dict[str, list[Floats]] = {kind: [] for kind in KINDS}
@@ -43,8 +43,8 @@ def audit(task: SeriesTask, core_sets: Mapping[str, Tensor]) -> tuple[list[Row],
     for client in range(len(task.ids)):
         train, test = (_windows(task, part, client) for part in ("train", "test"))
         n = min(len(train), len(test))
-        known = core_sets["weight"][client] > 0
-        sets = {kind: core_sets[kind][client][known] for kind in KINDS[1:]} | {"real": train[: int(known.sum())]}
+        size = int(core_sets["size"][client])
+        sets = {kind: core_sets[kind][client, :size] for kind in KINDS[1:]} | {"real": train[:size]}
         for kind in KINDS:
             to_train = _distance(sets[kind], train)
             if kind == "real" and len(train):
