@@ -162,6 +162,10 @@ class ClientModel(ABC):
     def steps(self, phase: Phase, lr: float) -> Sequence[Step]:
         """What runs on every minibatch, in order, at the method's learning rate."""
 
+    def parameters(self, task: Any, module: nn.Module) -> Tensor:
+        """Numbers [C] that each client holds for its predictions; by default all of ``module``'s."""
+        return torch.full((len(task.ids),), sum(p.numel() for p in module.parameters()))
+
     def selectable(self, round_: int, rounds: int) -> bool:
         """Whether model selection may take this round (all parts trained); by default any."""
         return True
@@ -255,6 +259,8 @@ class Method:
 
         Padding, and what helps while training alone, do not count.
         """
+        if self.takes_model:
+            return self.model.parameters(task, module)
         own = 0 if self.central else sum(p.numel() for p in module.parameters())
         return torch.full((len(task.ids),), own)
 

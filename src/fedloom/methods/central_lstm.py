@@ -13,31 +13,33 @@ from torch import Tensor, nn
 
 from fedloom.federation.method import Method, Moment, Noise, Outcome, Phase, Step
 from fedloom.federation.optim import Adam
-from fedloom.federation.stack import StackedBound
+from fedloom.federation.stack import Bound, StackedBound
 from fedloom.federation.tasks.forecast import ForecastTask, Windows
 from fedloom.models.bilstm import BiForecaster, channel_counts, channels, halved
 from fedloom.models.forecaster import masked_mse
 
 
-class CentralForecaster(BiForecaster):
+class CentralForecaster(nn.Module):
     """The forecaster on the channels of C clients, joined in the order of their keys; forecasts [C, B, H]."""
 
     order: Tensor
+    held: Tensor
+    target: Tensor
 
     def __init__(self, task: ForecastTask, hidden: int, rate: float) -> None:
-        super().__init__(int(channel_counts(task).sum()), hidden, int(task.wanted.any(1).sum()) * task.horizon)
+        super().__init__()
         self.slots_per_day, self.rate, self.horizon = task.slots_per_day, rate, task.horizon
-        order, owned = task.keys.argsort().cpu(), channel_counts(task)
+        owned, active, order = channel_counts(task), task.wanted.any(1).cpu(), task.keys.argsort().cpu()
+        self.forecaster = BiForecaster(int(owned.sum()), hidden, int(active.sum()) * task.horizon)
         held = torch.arange(int(owned.max())) < owned[order, None]
-        active = task.wanted.any(1).cpu()[order]
-        for name, constant in {"order": order, "held": held, "target": order[active]}.items():
+        for name, constant in {"order": order, "held": held, "target": order[active[order]]}.items():
             self.register_buffer(name, constant, persistent=False)
 
     def forward(self, batch: Windows, draw_CBD: Tensor | None = None) -> Tensor:
         """Of each client's channels those that it has; of the draws those of the first client in order."""
         x_TBCF = channels(batch, self.slots_per_day)[self.order].permute(1, 3, 0, 2)
         draw_BD = None if draw_CBD is None else draw_CBD[self.order[0]]
-        ahead_BAH = super().forward(x_TBCF[..., self.held].mT, self.rate, draw_BD).unflatten(-1, (-1, self.horizon))
+        ahead_BAH = self.forecaster(x_TBCF[:, :, self.held].mT, self.rate, draw_BD).unflatten(-1, (-1, self.horizon))
         forecast_CBH = ahead_BAH.new_zeros((len(self.order), len(ahead_BAH), self.horizon))
         return forecast_CBH.index_copy(0, self.target, ahead_BAH.movedim(1, 0))
 
@@ -74,10 +76,11 @@ class CentralLstm(Method):
         adam = Adam(halved(self.params.lr, self.params.halve_every, phase))
         return (Step(self.loss, adam, noise={"dropout": Noise((2 * self.params.hidden,), "uniform")}),)
 
-    def loss(self, model: StackedBound, batch: Windows, moment: Moment) -> Outcome:
+    def loss(self, model: Bound, batch: Windows, moment: Moment) -> Outcome:
         """Each client's squared error."""
         return Outcome(torch.vmap(masked_mse)(self.predict(model, batch, moment), batch))
 
-    def predict(self, model: StackedBound, batch: Windows, moment: Moment) -> Tensor:
+    def predict(self, model: Bound, batch: Windows, moment: Moment) -> Tensor:
         """Forecasts [C, B, H] of the one module that stands behind all rows."""
+        assert isinstance(model, StackedBound)
         return model.one(batch, moment.noise.get("dropout"))

@@ -17,7 +17,7 @@ from fedloom.errors import InputError
 from fedloom.federation.method import Clients, Method, Moment, Noise, Outcome, Phase, Step
 from fedloom.federation.optim import Adam
 from fedloom.federation.randomness import derive
-from fedloom.federation.stack import StackedBound, matching
+from fedloom.federation.stack import Bound, matching
 from fedloom.federation.tasks.forecast import ForecastTask, Windows
 from fedloom.models.bilstm import below, forecast, halved
 from fedloom.models.forecaster import masked_mse
@@ -112,15 +112,15 @@ class StSplitVfl(Method):
         copied = below(clients.params, "encoder")
         return {f"heads.{n}": p[:, None].expand_as(clients.params[f"heads.{n}"]) for n, p in copied.items()}
 
-    def rebuild(self, model: StackedBound, batch: Windows, moment: Moment) -> Outcome:
+    def rebuild(self, model: Bound, batch: Windows, moment: Moment) -> Outcome:
         """Each client's reconstruction error of its own window; nothing is sent."""
         return Outcome(model(batch, method="reconstruction"))
 
-    def loss(self, model: StackedBound, batch: Windows, moment: Moment) -> Outcome:
+    def loss(self, model: Bound, batch: Windows, moment: Moment) -> Outcome:
         """Each active client's squared error (Sec. 4.2); a passive one has no target, and its loss is 0."""
         return Outcome(torch.vmap(masked_mse)(self.predict(model, batch, moment), batch))
 
-    def predict(self, model: StackedBound, batch: Windows, moment: Moment) -> Tensor:
+    def predict(self, model: Bound, batch: Windows, moment: Moment) -> Tensor:
         """Forecasts [C, B, H]: encode, send, join what arrives, forecast (Sec. 3)."""
         assert moment.exchange is not None
         x_CTFB = model(batch, method="channels")

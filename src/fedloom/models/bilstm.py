@@ -71,15 +71,23 @@ class BiForecaster(nn.Module):
         return forecast(x_TFB, dict(self.named_parameters()), rate, draw_BD)
 
 
-class LocalForecaster(BiForecaster):
+def forecaster_size(inputs: Tensor, hidden: int, horizon: Tensor) -> Tensor:
+    """Parameters of forecasters with ``inputs`` [C] channels and ``horizon`` [C] steps; none where there is none."""
+    recurrent = 2 * (4 * hidden * (inputs + hidden) + 8 * hidden)
+    return (horizon > 0) * (recurrent + (2 * hidden + 1) * horizon)
+
+
+class LocalForecaster(nn.Module):
     """The forecaster on a client's own channels; ``forward`` reads windows."""
 
     def __init__(self, task: ForecastTask, hidden: int, rate: float) -> None:
-        super().__init__(int(channel_counts(task).max()), hidden, task.horizon)
+        super().__init__()
         self.slots_per_day, self.rate = task.slots_per_day, rate
+        self.forecaster = BiForecaster(int(channel_counts(task).max()), hidden, task.horizon)
 
     def forward(self, batch: Windows, draw_BD: Tensor | None = None) -> Tensor:
-        return super().forward(channels(batch, self.slots_per_day), self.rate, draw_BD)
+        forecast_BH: Tensor = self.forecaster(channels(batch, self.slots_per_day), self.rate, draw_BD)
+        return forecast_BH
 
 
 class BiLstm(ClientModel):
@@ -87,7 +95,7 @@ class BiLstm(ClientModel):
 
     name = "bilstm"
     family = "forecast"
-    head = ("output",)
+    head = ("forecaster.output",)
 
     @dataclass(frozen=True)
     class Params:
@@ -98,6 +106,10 @@ class BiLstm(ClientModel):
     def build(self, task: ForecastTask) -> nn.Module:
         """One client's forecaster."""
         return LocalForecaster(task, self.params.hidden, self.params.dropout)
+
+    def parameters(self, task: ForecastTask, module: nn.Module) -> Tensor:
+        """Those of each client's channels and horizon; a passive client forecasts nothing."""
+        return forecaster_size(channel_counts(task), self.params.hidden, task.wanted.sum(1).cpu())
 
     def steps(self, phase: Phase, lr: float) -> Sequence[Step]:
         """One Adam step, at a rate that is halved by and by (Sec. 4.2)."""

@@ -31,7 +31,7 @@ class LSTM(nn.Module):
         bound = 1 / math.sqrt(hidden)
         for layer in range(layers):
             width = inputs if layer == 0 else hidden * (2 if bidirectional else 1)
-            shapes = {"weight_ih": (4 * hidden, width), "weight_hh": (4 * hidden, hidden)}
+            shapes: dict[str, tuple[int, ...]] = {"weight_ih": (4 * hidden, width), "weight_hh": (4 * hidden, hidden)}
             shapes |= {"bias_ih": (4 * hidden,), "bias_hh": (4 * hidden,)}
             for direction in ("", "_reverse") if bidirectional else ("",):
                 for name, shape in shapes.items():
@@ -122,7 +122,8 @@ class _Gradient(torch.autograd.Function):
         states, grad = _flat(states, 3), _flat(grad, 3)
         out = [torch.zeros_like(t, memory_format=torch.contiguous_format) for t in flat]
         for rows in _chunks(flat[0], states.shape[-2]):
-            _run_back(*(t[rows] for t in flat), states[rows], grad[rows], [t[rows] for t in out], reverse)
+            given = (flat[0][rows], flat[1][rows], flat[2][rows], flat[3][rows])
+            _run_back(*given, states[rows], grad[rows], [t[rows] for t in out], reverse)
         return tuple(o.view(t.shape) for o, t in zip(out, (x, w_ih, w_hh, bias), strict=True))
 
     @staticmethod

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from fedloom.federation.exchange import Exchange, slots
 from fedloom.federation.tasks.forecast import ForecastTask, Windows
-from fedloom.models.bilstm import BiForecaster, channel_counts, channels
+from fedloom.models.bilstm import BiForecaster, channel_counts, channels, forecaster_size
 from fedloom.models.layers.lstm import LSTM, lstm
 
 LAYERS = 2  # of encoder and decoder, Sec. 4.2
@@ -24,7 +24,7 @@ class SplitClient(nn.Module):
     def __init__(self, task: ForecastTask, receivers: int, senders: int, code: int, hidden: int) -> None:
         super().__init__()
         width = int(channel_counts(task).max())
-        self.slots_per_day = task.slots_per_day
+        self.slots_per_day, self.code, self.hidden = task.slots_per_day, code, hidden
         self.encoder = LSTM(width, code, LAYERS)
         self.decoder = LSTM(code, code, LAYERS)
         self.rebuild = nn.Linear(code, width)
@@ -51,14 +51,11 @@ def codes(x_CTFB: Tensor, heads: Mapping[str, Tensor], exchange: Exchange) -> Te
 
 def parameters_held(task: ForecastTask, module: SplitClient, edges: Tensor) -> Tensor:
     """Numbers [C] of each client's heads and forecaster, without padding; a passive client has no forecaster."""
-    clients, code = len(task.ids), module.encoder.weight_hh_l0.shape[-1]
+    clients, code = len(task.ids), module.code
     receivers, senders = (torch.bincount(ends.cpu(), minlength=clients) for ends in edges)
-    widest = module.encoder.weight_ih_l0.shape[-1]
-    head = sum(p.numel() for p in module.encoder.parameters()) - 4 * code * (widest - channel_counts(task))
-    hidden = module.forecaster.recurrent.weight_hh_l0.shape[-1]
-    horizon = task.wanted.sum(1).cpu()
-    directions = 2 * (4 * hidden * (senders * code + hidden) + 8 * hidden)
-    return receivers * head + (horizon > 0) * (directions + (2 * hidden + 1) * horizon)
+    owned = channel_counts(task)
+    head = sum(p.numel() for p in module.encoder.parameters()) - 4 * code * (owned.max() - owned)
+    return receivers * head + forecaster_size(senders * code, module.hidden, task.wanted.sum(1).cpu())
 
 
 def degrees(edges: Tensor) -> tuple[int, int]:
