@@ -12,6 +12,7 @@ from fedloom.methods import registry
 from fedloom.models.bilstm import BiLstm
 from fedloom.models.forecaster import Forecaster
 from fedloom.models.latent_world import LatentWorldModel
+from fedloom.models.patch_transformer import PatchTransformerModel
 
 VARIANTS = {
     "atlas/A.1": {"codebook": "local"},
@@ -29,12 +30,19 @@ VARIANTS = {
     "local/latent_world": {},
     "st_split_vfl/panel": {"graph": "panel", "pretrain_epochs": 0},
     "st_split_vfl/full": {"graph": "full"},
+    "fedal/no_dbe": {"dbe": False, "correction": "none"},
+    "fedal/no_core_set": {"core_rows": 0, "correction": "damped"},
+    "fedal/feddyn": {"correction": "feddyn", "core_rows": 0, "seasonal": "rms"},
+    "fedavg/patches": {},
+    "fedprox/patches": {},
+    "ffts/dbe": {},
 }
 SIZES = {
     "atlas": {"encoder": "compact", "width": 8, "depth": 1, "prototypes": 4},
     "st_split_vfl": {"k": 1, "code": 3, "hidden": 5, "pretrain_epochs": 1},
     "split_vfl": {"partners": 2, "code": 3, "hidden": 5, "pretrain_epochs": 1},
     "central_lstm": {"hidden": 5},
+    "fedal": {"core_rows": 3, "core_share": 0.06, "core_steps": 1},
 }
 
 
@@ -48,6 +56,8 @@ def small(name: str) -> Method:
         return kind(params, BiLstm(BiLstm.Params(hidden=5)))
     if name.endswith("/latent_world"):
         return kind(params, LatentWorldModel(LatentWorldModel.Params(levels=10)))
+    if kind.family == "series" or name.endswith("/patches"):
+        return kind(params, PatchTransformerModel(PatchTransformerModel.Params(8, 2, 2, dbe=name.endswith("/dbe"))))
     return kind(params, Forecaster(Forecaster.Params(encoder="compact", width=8, depth=1)))
 
 
