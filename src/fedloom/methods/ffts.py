@@ -90,9 +90,10 @@ class FFTS(Method):
     def client(self, task: SeriesTask) -> nn.Module:
         """The backbone with an adaptive trend module after every encoder layer."""
         params = self.model.params
-        plain = PatchTransformer(task, replace(params, dbe=False))
-        each = round(GROWTH * sum(p.numel() for p in plain.parameters()) / params.layers)
-        hidden = hidden_width(params.width, task.tokens, each)
+        with torch.device("meta"):  # only counted: the draws of this client's weights must not move
+            plain = PatchTransformer(task, replace(params, dbe=False))
+            each = round(GROWTH * sum(p.numel() for p in plain.parameters()) / params.layers)
+            hidden = hidden_width(params.width, task.tokens, each)
         return PatchTransformer(task, params, lambda: AdaptiveTrend(params.width, task.tokens, hidden))
 
     def steps(self, phase: Phase) -> Sequence[Step]:
