@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,10 +103,10 @@ class Judge:
         padded = Padded(x, arrays.a.numpy(), arrays.t.numpy(), arrays.y.numpy(), unknown, part.valid)
         return history_of(padded, part.client, self.owners(part), self.anchors)
 
-    def logged_propensity(self) -> Floats | None:
-        """Logged propensities [n, L] of the test part; None where the log has none."""
-        padded = np.ones(self.test.valid.shape)
-        rows = self.data.table["propensity"].to_numpy()[self.test.at]
+    def logged_propensity(self, part: Part) -> Floats | None:
+        """Logged propensities [n, L] of a part, 1 beyond a sequence's end; None where the log has none."""
+        padded = np.ones(part.valid.shape)
+        rows = self.data.table["propensity"].to_numpy()[part.at]
         for known, values in zip(padded, rows, strict=True):
             known[: len(values)] = values
         return None if np.isnan(padded).any() else padded
@@ -121,13 +122,17 @@ class Judge:
         real, asked = self.train.sequences(self.task), self.test.sequences(self.task)
         return Yardsticks(reference_rows(real, asked, self.task.actions, self.clients, seed), estimated)
 
+    def potentials(self, world: World, actions: Sequence[int]) -> Floats:
+        """Outcome probabilities [n, L, A + 1] at the test part's histories under ``actions`` and, last, as logged."""
+        found, at = world.potentials("test", torch.tensor(actions, device=self.task.device))
+        order = pd.Index(at.cpu().numpy()).get_indexer(pd.Index(self.test.at))
+        return np.asarray(found.double().cpu().numpy()[order])
+
     # -- rows ----------------------------------------------------------------------------------------------------
 
     def model_rows(self, world: World) -> list[Row]:
         """Factual fit and, where the truth is known, effects of single steps."""
-        anchors = torch.tensor(self.task.anchors, device=self.task.device)
-        found, at = world.potentials("test", anchors)
-        probability = found.double().cpu().numpy()[self._order(at)]
+        probability = self.potentials(world, self.task.anchors)
         valid, outcome = self.test.valid, self.test.outcome
         client = np.repeat(self.test.client[:, None], valid.shape[1], 1)
         base_rate = float(self.train.outcome[self.train.valid].mean())
@@ -138,12 +143,10 @@ class Judge:
 
     def policy_rows(self, world: World, estimated: Floats) -> list[Row]:
         """Off-policy values of the four policies, from logged and from ``estimated`` propensities [n, L, 3]."""
-        anchors = torch.tensor(self.task.anchors, device=self.task.device)
-        found, at = world.potentials("test", anchors)
-        probability = found.double().cpu().numpy()[self._order(at)]
+        probability = self.potentials(world, self.task.anchors)
         test = self.history(self.test)
         logs = {"estimated": estimated_log(test, estimated)}
-        logged = self.logged_propensity()
+        logged = self.logged_propensity(self.test)
         if logged is not None:
             logs["logged"] = log_of(test, logged)
         rows: list[Row] = []
@@ -220,7 +223,3 @@ class Judge:
         """Row of the truth for each position in the task's arrays."""
         assert self.truth is not None
         return pd.Index(self.truth.id).get_indexer(pd.Index(self.data.table["id"])).astype(np.int64)
-
-    def _order(self, at: torch.Tensor) -> NDArray[np.int64]:
-        """Rows of an answer in the order of the test part."""
-        return pd.Index(at.cpu().numpy()).get_indexer(pd.Index(self.test.at)).astype(np.int64)

@@ -27,7 +27,7 @@ Bools = NDArray[np.bool_]
 Wanted = tuple[Policy, int | None]
 
 DRAWS = 1
-"""Simulations of a sequence: estimates are means over sequences, whose intervals hold the noise of a single draw too."""
+"""Simulations of a sequence: estimates are means over sequences, and their intervals hold the noise of a draw too."""
 
 SINGLE: dict[Policy, Policy] = {"early_on": "always", "late_on": "never"}
 """What a policy is in a window of one step."""
@@ -46,9 +46,9 @@ class Course:
     wanted: Mapping[Wanted, Ints]
 
     def reached(self, chosen_NW: Ints) -> Bools:
-        """Where a sequence is inside the window and followed the plan up to the step before, with enough others: [N, W].
+        """Where a sequence is inside the window and followed the plan up to the step before, [N, W].
 
-        At the first step, where nothing had to be followed, however few there are.
+        Nowhere in a step that too few came to; the first step needs no following.
         """
         followed = np.logical_and.accumulate(chosen_NW == self.plan_NW, axis=1)
         before = np.concatenate([np.ones_like(followed[:, :1]), followed[:, :-1]], axis=1)

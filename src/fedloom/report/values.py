@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from fedloom.errors import InputError
 from fedloom.report.causal import ESTIMATOR_LABELS, POLICY_LABELS, Method, methods, pick, tidy
 from fedloom.report.figure import Figure
 from fedloom.report.labels import run_label
@@ -18,7 +17,9 @@ from fedloom.report.shown import Shown
 
 SHOWN = ("dm", "ips", "snips", "dr", "sndr")
 WITHOUT_MODEL = ("ips", "snips")
-SEQUENCES, SHORT = ("wis", "pdis", "pdwis", "pddr"), "2"
+PARTS = {"all": "whole log", "test": "test part"}
+NO_SAMPLER = "no log of another policy beside these data"
+SEQUENCES, SHORT = ("dm", "wis", "pdis", "pdwis", "pddr"), "2"
 WIDTH, ROW_HEIGHT, LEGEND_HEIGHT = 7.2, 2.4, 0.6
 SPREAD = 0.6
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -79,8 +80,8 @@ def estimates(shown: Shown) -> Table:
                 rows.append((f"{shown.label(dataset)}: {run_label(*name)}", f"{label}, {propensity} propensity", cells))
     notes = (
         "Mean outcome a step with 95 % bootstrap intervals over owners, stratified by client; null ones say why. "
-        "DM is the model's belief and needs no support; bounded weights pull IPS towards 0 "
-        "and DR towards DM. The csv also holds the other methods and lengths of window. "
+        "DM is the model's belief and needs no support. "
+        "The csv also holds the other methods and lengths of window. "
         f"{shown.facts}"
     )
     return Table(header, rows, shown.caption, notes, frame[frame["metric"].isin(["value", "value_error"])])
@@ -100,26 +101,36 @@ def sampler(shown: Shown) -> Table:
     """Estimates of a random policy's value from another policy's log, against what it earned in its own log."""
     frame = tidy(shown)
     frame = frame[(frame["metric"] == "value") & ~frame["of_policy"].isin([*POLICY_LABELS, "mean", "logged", ""])]
-    if frame.empty:
-        raise InputError(f"{shown.study}/{shown.name}: expected a sampler's value in the metrics, found none")
     header = [("", name) for name in ("estimate", "95 % interval", "earned", "its 95 % interval", "estimate / earned")]
     rows = []
-    for (dataset, policy), of in frame.groupby(["dataset", "of_policy"], sort=False):
-        names = methods(of)
-        earned = pick(_of(of, names[0]), estimator="on_policy").iloc[0]
-        for estimator in SHOWN:
-            # Without a model nothing of the method is in an estimate.
-            for name in names[:1] if estimator in WITHOUT_MODEL else names:
-                label = ESTIMATOR_LABELS[estimator]
-                label = label if estimator in WITHOUT_MODEL else f"{label}, {run_label(*name)}"
-                for _, row in pick(_of(of, name), estimator=estimator).iterrows():
-                    rows.append((f"{shown.label(dataset)}: {policy}", label, _against(row, earned)))
+    for dataset in shown.datasets:
+        of = frame[frame["dataset"] == dataset]
+        rows += _sampled(of, shown.label(dataset)) or [(shown.label(dataset), NO_SAMPLER, [Cell()] * len(header))]
     notes = (
-        "Earned: mean outcome in the log of the policy itself, in the same weeks on the same pages. Intervals are "
-        "bootstrap intervals over owners, stratified by client. IPS and SNIPS use no model. "
-        f"{shown.facts}"
+        "Earned: mean outcome of all rows in the log of the policy itself, in the same days on the same pages; its "
+        "probabilities are its shares of actions by place on the page, in training rows of that log. All estimators "
+        "see the test part of the other log; IPS and SNIPS, which use no model, also the whole of it. Intervals are "
+        f"bootstrap intervals over owners, stratified by client. {shown.facts}"
     )
     return Table(header, rows, shown.caption, notes, frame)
+
+
+def _sampled(of: pd.DataFrame, label: str) -> list[tuple[str, str, list[Cell]]]:
+    """Rows of every policy that has a log of its own beside a dataset."""
+    rows = []
+    for policy in of["of_policy"].unique():
+        mine = of[of["of_policy"] == policy]
+        names = methods(mine)
+        earned = pick(_of(mine, names[0]), estimator="on_policy").iloc[0]
+        for part, estimators in (("all", WITHOUT_MODEL), ("test", SHOWN)):
+            for estimator in estimators:
+                # Without a model nothing of the method is in an estimate.
+                for name in names[:1] if estimator in WITHOUT_MODEL else names:
+                    what = f"{ESTIMATOR_LABELS[estimator]}, {PARTS[part]}"
+                    what += "" if estimator in WITHOUT_MODEL else f": {run_label(*name)}"
+                    for _, row in pick(_of(mine, name), estimator=estimator, rows=part).iterrows():
+                        rows.append((f"{label}: {policy}", what, _against(row, earned)))
+    return rows
 
 
 def _against(row: pd.Series, earned: pd.Series) -> list[Cell]:

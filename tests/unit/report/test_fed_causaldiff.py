@@ -22,11 +22,12 @@ from fedloom.evaluation.rows import as_metrics, condition, row
 from fedloom.evaluation.schema import write_metrics
 from fedloom.partition.trajectories import DealSettings, make_trajectory_partition, write_trajectory_partition
 from fedloom.report.figure import read_caption, style, write_figure
-from fedloom.report.layout import latex, markdown
+from fedloom.report.layout import EMPTY, latex, markdown
 from fedloom.report.progress import by_round, progress, rounds_to_target
 from fedloom.report.shown import Shown, show
 from fedloom.report.studies.fed_causaldiff import FIGURES, TABLES
 from fedloom.report.trajectories import counts_by_decile
+from fedloom.report.values import NO_SAMPLER
 
 CLIENTS = [f"c{i:02d}" for i in range(4)]
 N, LONGEST = 400, 6
@@ -137,7 +138,9 @@ class Bench:
             target = np.array([0.3, 0.5, 0.2])[flat[0]]
             owner = np.repeat(np.arange(N), LONGEST)
             sides = [np.full(len(owner), 0.5), q_logged.ravel()]
-            rows += stochastic_rows("thompson", target, *flat[1:], owner % 4, owner, CLIENTS, *sides, truth=0.5)
+            seen = (target, *flat[1:], owner % 4, owner, CLIENTS)
+            rows += stochastic_rows({"policy": "thompson", "rows": "test"}, *seen, *sides, truth=0.5)
+            rows += stochastic_rows({"policy": "thompson", "rows": "all"}, *seen, truth=0.5)
         flags = outcome[valid], (np.arange(N)[:, None] % 4 * np.ones(shape, dtype=int))[valid]
         rows += factual_rows(q_logged[valid], *flags, CLIENTS, 0.5)
         for source, noise in (("synthetic", 0.2 + error), ("real", 0.2), ("shuffled", 3.0)):
@@ -270,8 +273,16 @@ def test_support_says_how_far_policies_are_followed_and_why_not(bench: Bench) ->
 
 def test_a_sampler_is_judged_by_what_it_earned_in_its_own_log(bench: Bench) -> None:
     table = TABLES["table_sampler"](bench.show("table_sampler"))
-    assert {group for group, _, _ in table.rows} == {"Open Bandit (uniform log): thompson"}
-    assert line(markdown(table, "table_sampler"), "IPS")[3] == "0.50000"
+    of = [name for group, name, _ in table.rows if group == "Open Bandit (uniform log): thompson"]
+    assert of[:3] == ["IPS, whole log", "SNIPS, whole log", "DM, test part: Fed-CausalDiff"]
+    assert line(markdown(table, "table_sampler"), "IPS, whole log")[3] == "0.50000"
+
+
+def test_data_without_the_log_of_another_policy_say_so(bench: Bench) -> None:
+    shown = bench.show("table_sampler")
+    table = TABLES["table_sampler"](shown)
+    silent = [group for group, name, cells in table.rows if name == NO_SAMPLER and {c.text for c in cells} == {EMPTY}]
+    assert silent == [shown.label(name) for name in shown.datasets if name != "openbandit-random"]
 
 
 def test_a_target_counts_as_reached_only_where_the_error_stays_there() -> None:

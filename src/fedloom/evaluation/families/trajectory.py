@@ -17,6 +17,7 @@ from fedloom.errors import InputError
 from fedloom.evaluation.folders import Folders
 from fedloom.evaluation.judge import Judge
 from fedloom.evaluation.rows import as_metrics, condition, row
+from fedloom.evaluation.sampler import read_sampler, sampler_rows
 from fedloom.evaluation.schema import write_metrics
 from fedloom.evaluation.yardsticks import Yardsticks, read_yardsticks
 from fedloom.federation.runs import Maker, Run, read_run
@@ -44,6 +45,10 @@ def evaluate(folders: Folders, out: Path, make: Maker, device: torch.device) -> 
         truth = None if folders.truth is None else read_truth(folders.truth)
         judge, known = Judge.of(run.task, read_trajectories(folders.data), truth), read_yardsticks(folders.yardsticks)
         tables = [as_metrics(_rows(judge, run, selection, known), run.spec, selection) for selection in SELECTIONS]
+        if "sampler" in folders.beside:
+            sampler = read_sampler(folders.beside["sampler"], folders.beside_partition("sampler"), judge.data)
+            world = World(run.method, run.skeleton, run.weights("selected"), run.task)
+            tables.append(as_metrics(sampler_rows(judge, world, sampler), run.spec, "selected"))
     write_metrics(pd.concat(tables, ignore_index=True), out / "metrics.parquet")
     with atomic(out / "diagnostics.safetensors") as temporary:
         save_file({}, temporary)

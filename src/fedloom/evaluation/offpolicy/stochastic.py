@@ -34,7 +34,7 @@ def action_shares(action_R: Ints, place_R: Ints, actions: int, places: int) -> F
 
 
 def stochastic_rows(
-    policy: str,
+    named: dict[str, str],
     target_R: Floats,
     propensity_R: Floats,
     outcome_R: Floats,
@@ -47,13 +47,14 @@ def stochastic_rows(
 ) -> list[dict[str, Any]]:
     """Return metric rows of every step estimator for a target that takes the logged action with ``target_R``.
 
+    ``named`` is what rows say of the target: its name as ``policy``, and whatever tells these rows from others.
     ``q_target_R`` is the model's expected outcome under the target, Σ_a π(a) q̂(H, a); ``q_logged_R`` of the logged
     action. ``truth`` is the target's mean outcome in its own log.
     """
     weights = weigh(target_R, propensity_R, CLIPPING["logged"])
     terms = step_terms(weights.weight, outcome_R, q_target_R, q_logged_R)
     sent = gather(terms, outcome_R, weights, client_R, owner_R, clients)
-    under = {"scope": "step", "policy": policy, "propensity": "logged"}
+    under = {"scope": "step", "propensity": "logged", **named}
     found = support(sent, weights.bound)
     rows = support_rows(found, under) + bin_rows(sent, under)
     return rows + estimate_rows(estimate(sent, STEP_ESTIMATORS), found, under, truth=truth)

@@ -201,7 +201,7 @@ def test_the_value_of_a_sampler_is_found_from_the_log_of_another() -> None:
     place, action, outcome = serve(np.full((places, actions), 1 / actions))
     target = shares[place, action]
     found = stochastic_rows(
-        "sampler", target, np.full(rows, 0.1), outcome, client, owner, CLIENTS, truth=truth["value"]
+        {"policy": "sampler"}, target, np.full(rows, 0.1), outcome, client, owner, CLIENTS, truth=truth["value"]
     )
     errors = {row["condition"]: row["value"] for row in found if row["metric"] == "value_error"}
     assert max(errors.values()) < 0.01
