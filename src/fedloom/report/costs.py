@@ -24,7 +24,7 @@ def costs(shown: Shown) -> pd.DataFrame:
     ``clients``; numbers of the models that a client holds (``held``, mean; ``least``, ``most``) and that there are in
     all (``total``, a centre's too); bytes that all clients send up in the last epoch (``epoch_bytes``) and in all
     epochs (``all_bytes``), where what goes from client to client and the gradient on its way back count once each;
-    ``seconds`` an epoch.
+    ``seconds`` of the run, validation and autoencoding with it, for each of its epochs.
     """
     rows = []
     for run in shown.runs.itertuples():
@@ -75,13 +75,14 @@ def cost_table(shown: Shown) -> Table:
         ("Numbers of the model", "in all"),
         ("Sent by all clients", "MB an epoch"),
         ("Sent by all clients", "MB in all"),
-        ("", "s an epoch"),
+        ("", "s a run / epochs"),
     ]
     notes = (
         "Numbers that forecasting needs; decoders, which pre-training alone uses, do not count, and a centre's model "
         "counts in all. A MB is 10⁶ bytes at 4 bytes a number; codes on their way to a neighbour and gradients on "
         "their way back count once each. Sent an epoch: in the last one; what Central LSTM collects it collects once, "
-        "before the first. Seconds are those of this machine, whose other work they contain; mean over seeds. "
+        "before the first. Seconds are a whole run's, validation and autoencoding with it, over its epochs, on this "
+        "machine with what else it had to do; mean over seeds. "
         f"{budget(shown)} {shown.facts}"
     )
     return Table(header, list(_rows(shown, frame)), shown.caption, notes, frame)
