@@ -23,12 +23,14 @@ RATE = 0.5
 def filled(task: SeriesTask, predict: Predict, domains: Mapping[str, str]) -> Arrays:
     """Return ``fill/{domain}/{x, seen, hidden, found, line}`` [L] of a test window of each domain.
 
-    It is the fully observed window with the lowest key of the domain's first client that has one.
+    It is the fully observed window with the lowest key of the domain's first client that has one. Clients that windows
+    of all kinds were dealt to have no domain.
     """
     found: Arrays = {}
     for position, client in enumerate(task.ids):
-        name = f"fill/{domains[client]}"
-        if f"{name}/x" in found or not int(task.sizes("test")[position]):
+        domain = client if client in domains.values() else domains.get(client)
+        name = f"fill/{domain}"
+        if domain is None or f"{name}/x" in found or not int(task.sizes("test")[position]):
             continue
         rows = torch.tensor([position], device=task.device)
         numbers = torch.arange(int(task.sizes("test")[position]), device=task.device)[None]
