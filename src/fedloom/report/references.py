@@ -31,7 +31,9 @@ def read_references(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise InputError(f"{path}: expected published values, found no such file")
     frame = pd.read_csv(path, dtype=dict.fromkeys(COLUMNS[:-1], "str"), keep_default_na=False)
-    found = pd.to_numeric(frame["value"], errors="coerce") if "value" in frame else pd.Series(dtype=float)
+    found = pd.Series(dtype="float64")
+    if "value" in frame:
+        found = pd.to_numeric(frame["value"], errors="coerce").astype("float64")
     if found.isna().any():
         row = found.isna().idxmax()
         raise InputError(f"{path}: value: row {row + 2}: expected a number, found {frame['value'][row]!r}")
