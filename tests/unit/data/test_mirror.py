@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,9 @@ def adjacency(panel: Panel) -> np.ndarray:
         ("beijing-prsa", 35_064, 12, 0.0208),
         ("scats", 2_976, 137, 0.0238),
         ("deldot", 17_567, 20, 0.011),
+        ("cabspotting", 2_192, 72, 0.0),
+        ("cabspotting-points", 548, 33, 0.0),
+        ("melbourne-areas", 27_387, 7, 0.003),
     ],
 )
 def test_every_panel_at_hand_builds_and_can_be_split(
@@ -94,3 +98,15 @@ def test_the_last_steps_of_pems08_agree_with_its_first_steps_in_layout(tmp_path:
     put(tmp_path, "distances", "csv", mirror() / "pems0x" / "PEMS08_distance.csv")  # type: ignore[operator]
     with pytest.raises(InputError, match="last_steps: expected at least 7156 steps, found 1282"):
         build_panel(dataset.panel, tmp_path)
+
+
+def test_pieces_of_porto_are_read_by_the_layout_of_the_whole(tmp_path: Path, put: object) -> None:
+    put(tmp_path, "trips", "csv.gz", mirror() / "porto" / "train.1k.csv.gz")  # type: ignore[operator]
+    whole = read_dataset(CONFIG / "porto.yaml")
+    panel = build_panel(replace(whole.panel, hexagons=replace(whole.panel.hexagons, most=None)), tmp_path)  # type: ignore[union-attr]
+    assert len(panel.values) == 8_760 - 1  # the hour that the clock skips in March
+    vehicles = panel.values.sum(axis=1)
+    # The first trip begins at midnight of UTC, which is an hour later in Porto's summer.
+    assert vehicles.iloc[0] == 0 < vehicles.iloc[1]
+    assert vehicles.loc["2013-07-01"].sum() == vehicles.sum() > 5_000
+    assert panel.values.to_numpy().max() < 442
