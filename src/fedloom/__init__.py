@@ -11,6 +11,8 @@ N     nodes inside one model (centralised graph methods)
 F     features of one reading
 D     hidden width
 I     prototypes of a codebook
+E     directed edges between clients
+R     senders that one client hears
 ====  =============================================================
 
 ``x_CBTF`` is thus clients x batch x history x features.

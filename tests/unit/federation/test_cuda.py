@@ -10,14 +10,21 @@ from fedloom.federation.method import Method
 from fedloom.federation.randomness import bits, client_keys
 from fedloom.federation.rounds import Federation
 from fedloom.methods.atlas import Atlas
+from fedloom.methods.central_lstm import CentralLstm
 from fedloom.methods.fedavg import FedAvg
+from fedloom.methods.local_lstm import LocalLstm
+from fedloom.methods.st_split_vfl import StSplitVfl
 from fedloom.methods.weekly_profile import WeeklyProfile
+from fedloom.models.bilstm import BiLstm
 from fedloom.models.forecaster import Forecaster
 
 METHODS = [
     Atlas(Atlas.Params(encoder="compact")),
     FedAvg(FedAvg.Params(), Forecaster(Forecaster.Params(encoder="compact"))),
     WeeklyProfile(),
+    LocalLstm(LocalLstm.Params(), BiLstm(BiLstm.Params(hidden=5))),
+    StSplitVfl(StSplitVfl.Params(k=1, code=3, hidden=5, pretrain_epochs=1)),
+    CentralLstm(CentralLstm.Params(hidden=5)),
 ]
 
 
@@ -26,7 +33,7 @@ METHODS = [
 def test_training_on_cuda_equals_training_on_the_cpu(method: Method) -> None:
     ends = []
     for device in ("cpu", "cuda"):
-        federation = Federation(method, problem().task(device=device), PROTOCOL, seed=1)
+        federation = Federation(method, problem(equal=method.couples).task(device=device), PROTOCOL, seed=1)
         state = federation.run(federation.start())
         ends.append({n: w.cpu() for n, w in federation.weights(state).items()})
     for name, weight in ends[0].items():
