@@ -48,7 +48,7 @@ def table(
     stamps = None if stamp is None else parse_stamps(frame[stamp].astype("str"), raw.path, pattern)
     values = frame[named] if named else frame.drop(columns=[each for each in (stamp, label) if each])
     values = numbers(values, raw.path) if named else values.select_dtypes("number")
-    if values.empty:
+    if not len(values.columns):
         raise InputError(f"{raw.path}: expected columns of numbers, found {', '.join(map(str, frame.columns))}")
     channels = {str(column): values[column].to_numpy(float) for column in values.columns}
     labels = None if label is None else numbers(frame[[label]], raw.path)[label].to_numpy(float).astype(np.int8)

@@ -248,3 +248,9 @@ def test_a_file_inside_a_wheel_is_unpacked_without_importing_it(
     other = Wheel("toydata", "1.0", "0" * 64, "toydata/values.csv")
     with pytest.raises(InputError, match=f"toydata-1.0-py3-none-any.whl: expected sha256 {'0' * 64}"):
         run(RawFile((Form("csv", digest(BODY), wheel=other),)), tmp_path)
+    whole = Wheel("toydata", "1.0", digest(wheel.read_bytes()))
+    (tmp_path / "whole").mkdir()
+    assert run(RawFile((Form("whl", wheel=whole),)), tmp_path / "whole").read_bytes() == wheel.read_bytes()
+    elsewhere = Wheel("toydata", "1.0", digest(wheel.read_bytes()), platform="win_amd64", python="3.11")
+    (tmp_path / "elsewhere").mkdir()
+    assert run(RawFile((Form("whl", wheel=elsewhere),)), tmp_path / "elsewhere").read_bytes() == wheel.read_bytes()
