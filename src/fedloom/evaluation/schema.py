@@ -35,7 +35,7 @@ METRICS = pa.DataFrameSchema(
         "split": pa.Column(str, pa.Check.isin(["train", "validation", "test"])),
         "unit": _text,
         "selection": pa.Column(str, pa.Check.isin(["selected", "last"])),
-        "metric": pa.Column(str, pa.Check.str_matches(r"^[a-z_]+$")),
+        "metric": pa.Column(str, pa.Check.str_matches(r"^[a-z][a-z0-9_]*$")),
         "horizon": pa.Column(str, pa.Check.str_matches(r"^(\d+|all)$")),
         "condition": pa.Column(
             str, [pa.Check.str_matches(CONDITION), pa.Check(_sorted_keys, element_wise=True, name="sorted keys")]

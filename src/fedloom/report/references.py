@@ -15,7 +15,7 @@ REFERENCES = pa.DataFrameSchema(
     {name: pa.Column(str) for name in ("table", "dataset", "method", "variant")}
     | {
         "condition": pa.Column(str, pa.Check.str_matches(CONDITION)),
-        "metric": pa.Column(str, pa.Check.str_matches(r"^[a-z_]+$")),
+        "metric": pa.Column(str, pa.Check.str_matches(r"^[a-z][a-z0-9_]*$")),
         "value": pa.Column("float64", pa.Check(lambda values: values.abs() < float("inf"), name="a finite number")),
     },
     unique=COLUMNS[:-1],

@@ -12,6 +12,8 @@ import pytest
 import torch
 
 from fedloom.evaluation.families.series import blank
+from fedloom.evaluation.rows import as_metrics
+from fedloom.evaluation.schema import METRICS, check_table
 from fedloom.evaluation.series import fullshot
 from fedloom.evaluation.series.adapted import NO_SET, adapted_rows
 from fedloom.evaluation.series.finetune import Adaptation, Start
@@ -24,6 +26,7 @@ from fedloom.federation.tasks.series import SeriesWindows
 LENGTH, PATCH = 64, 8
 Make = Callable[..., Channel]
 
+SPEC = {"dataset": "d", "method": "m", "variant": "base", "seed": 0}
 QUICK = Adaptation(windows=64, tested=16)
 
 
@@ -138,7 +141,7 @@ def test_every_task_is_judged_after_an_epoch(start: Start, targets: Targets) -> 
     rows = pd.DataFrame(adapted_rows(start, targets, QUICK))
     tasks = rows["condition"].str.extract(r"task=([a-z_0-9]+)")[0]
     assert set(tasks) == {"full_shot", "imputed", "m4", "classification", "anomaly"}
-    assert (rows["value"].isna() == rows["reason"].notna()).all()
+    check_table(METRICS, as_metrics(list(rows.to_dict("records")), SPEC, "selected"), "adapted")  # type: ignore[arg-type]
     naive = rows[(rows["metric"] == "owa") & rows["condition"].str.contains("naive2")]
     assert naive["value"].tolist() == [1.0]
 
