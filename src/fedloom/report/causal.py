@@ -59,6 +59,15 @@ def pick(frame: pd.DataFrame, **series: Any) -> pd.DataFrame:
     return frame[chosen]
 
 
+def practical(of: pd.DataFrame) -> str:
+    """Return which propensities of a dataset one would use: logged ones, but in a world whose truth is known.
+
+    There they are part of that truth, and estimates show what could be found without it.
+    """
+    known, generated = set(of["of_propensity"]), len(pick(of, prediction="truth")) > 0
+    return "estimated" if "estimated" in known and (generated or "logged" not in known) else "logged"
+
+
 def marked(
     frame: pd.DataFrame,
     groups: dict[Method, str],

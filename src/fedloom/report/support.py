@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from fedloom.report.causal import POLICY_LABELS, methods, pick, tidy
+from fedloom.report.causal import POLICY_LABELS, methods, pick, practical, tidy
 from fedloom.report.figure import Figure
 from fedloom.report.labels import method_label
 from fedloom.report.layout import Cell, Table
@@ -58,14 +58,15 @@ def overlap(shown: Shown) -> Figure:
         for ax, anchor in ((off, "off"), (on, "on")):
             _draw_overlap(ax, pick(of, metric="propensity_count", anchor=anchor), anchor)
         off.set_title(shown.label(dataset))
-        _draw_weights(weights, pick(of, metric="weight_count", scope="step"))
+        _draw_weights(weights, pick(of, metric="weight_count", scope="step", propensity=practical(of)))
     drawn.legend(*_legend(axes[:, :2]), loc="outside lower left", ncols=2)
     drawn.legend(*_legend(axes[:, 2:]), loc="outside lower right", ncols=4)
     notes = (
         "Left and middle: share of steps by the probability of the anchor action, apart for steps where it was taken "
         "and where it was not; where one has steps and the other none, the two cannot be compared. Propensities are "
         "estimated where that was done, else logged; no picture where only the logged action's is known. Right: "
-        f"bounded weights of the steps that follow each policy. {shown.facts}"
+        "bounded weights of the steps that follow each policy, by logged propensities; where there are none, and in "
+        f"generated data, by estimates. {shown.facts}"
     )
     return Figure(drawn, shown.caption, notes)
 
@@ -134,7 +135,6 @@ def _draw_weights(ax: Axes, of: pd.DataFrame) -> None:
     styles = plt.rcParams["axes.prop_cycle"]
     for (policy, label), style in zip(POLICY_LABELS.items(), styles, strict=False):
         mine = pick(of, policy=policy)
-        mine = pick(mine, propensity="estimated" if "estimated" in set(mine["of_propensity"]) else "logged")
         if mine.empty:
             continue
         mine = mine.assign(upto=mine["of_upto"].astype(float)).sort_values("upto")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from fedloom.report.causal import ESTIMATOR_LABELS, POLICY_LABELS, Method, methods, pick, tidy
+from fedloom.report.causal import ESTIMATOR_LABELS, POLICY_LABELS, Method, methods, pick, practical, tidy
 from fedloom.report.figure import Figure
 from fedloom.report.labels import run_label
 from fedloom.report.layout import Cell, Table
@@ -38,7 +38,7 @@ def values(shown: Shown) -> Figure:
     for (by_estimator, by_method), dataset in zip(axes, datasets, strict=True):
         of = frame[frame["dataset"] == dataset]
         own = [name for name in names if name in methods(of)]
-        best = _best_known(of)
+        best = practical(of)
         main = _of(of, own[0])
         series = [(ESTIMATOR_LABELS[e], pick(main, estimator=e, propensity=best)) for e in SHOWN]
         handles |= _draw(by_estimator, [each for each in series if len(each[1])], list(range(len(SHOWN))))
@@ -54,7 +54,7 @@ def values(shown: Shown) -> Figure:
         "Value of following a policy at one step of a logged history, with 95 % bootstrap intervals over owners, "
         "stratified by client. Dotted line: what the logged policy earned; bars: the truth, where data are generated. "
         "A cross at the lower edge: no value, for lack of support. DM is the model's belief and needs no support. "
-        f"Propensities are estimated from histories, or logged ones where nothing was estimated. {shown.facts}"
+        f"Propensities are logged ones; where there are none, and in generated data, estimates. {shown.facts}"
     )
     return Figure(drawn, shown.caption, notes)
 
@@ -141,10 +141,6 @@ def _against(row: pd.Series, earned: pd.Series) -> list[Cell]:
 
 def _interval(row: pd.Series) -> list[Cell]:
     return [Cell(f"{row['ours_mean']:.5f}"), Cell(f"{row['lo']:.5f} to {row['hi']:.5f}")]
-
-
-def _best_known(of: pd.DataFrame) -> str:
-    return "estimated" if "estimated" in set(of["of_propensity"]) else "logged"
 
 
 def _of(frame: pd.DataFrame, name: Method) -> pd.DataFrame:

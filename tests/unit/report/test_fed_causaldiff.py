@@ -21,6 +21,7 @@ from fedloom.evaluation.offpolicy.stochastic import stochastic_rows
 from fedloom.evaluation.rows import as_metrics, condition, row
 from fedloom.evaluation.schema import write_metrics
 from fedloom.partition.trajectories import DealSettings, make_trajectory_partition, write_trajectory_partition
+from fedloom.report.causal import practical
 from fedloom.report.figure import read_caption, style, write_figure
 from fedloom.report.layout import EMPTY, latex, markdown
 from fedloom.report.progress import by_round, progress, rounds_to_target
@@ -276,6 +277,13 @@ def test_a_sampler_is_judged_by_what_it_earned_in_its_own_log(bench: Bench) -> N
     of = [name for group, name, _ in table.rows if group == "Open Bandit (uniform log): thompson"]
     assert of[:3] == ["IPS, whole log", "SNIPS, whole log", "DM, test part: Fed-CausalDiff"]
     assert line(markdown(table, "table_sampler"), "IPS, whole log")[3] == "0.50000"
+
+
+def test_logged_propensities_are_used_where_they_are_known_but_not_where_they_are_part_of_the_truth() -> None:
+    rows = pd.DataFrame({"of_propensity": ["logged", "estimated", ""], "of_prediction": ["", "", "truth"]})
+    assert practical(rows) == "estimated"
+    assert practical(rows[:2]) == practical(rows[:1]) == "logged"
+    assert practical(rows[1:2]) == "estimated"
 
 
 def test_data_without_the_log_of_another_policy_say_so(bench: Bench) -> None:
