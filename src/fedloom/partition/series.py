@@ -28,6 +28,8 @@ from fedloom.partition.windows import PARTS
 
 Ints = NDArray[np.int64]
 
+LEAST_MOVE = 1e-6  # deviation as a share of the largest value: below it a series is rounding
+
 
 @dataclass(frozen=True)
 class SeriesPartitionSettings:
@@ -94,8 +96,8 @@ def make_series_partition(
         counts["gap_points_interpolated"] += int(np.isnan(values).sum() - np.isnan(filled).sum())
         mean, sd = _scale(values[: bounds[0]])
         scales.append({"mean": mean, "sd": sd if sd > 0 else 1.0, "validation": bounds[0], "test": bounds[1]})
-        if not sd > 0:
-            counts["series_without_two_values_in_training"] += 1
+        if sd == 0:
+            counts["series_that_do_not_move_in_training"] += 1
             scales[-1]["mean"] = np.nan
             continue
         for part, limits in zip(PARTS, ((0, bounds[0]), bounds, (bounds[1], len(values))), strict=True):
@@ -137,9 +139,12 @@ def _bounds(length: int, validation: int, test: int, split: tuple[float, float, 
 
 
 def _scale(training: NDArray[np.float32]) -> tuple[float, float]:
-    """Mean and population deviation of what is there, NaN of nothing."""
+    """Mean and population deviation of what is there; 0 where it moves by no more than float32 resolves."""
     there = training[~np.isnan(training)].astype(np.float64)
-    return (float(there.mean()), float(there.std())) if len(there) else (float("nan"), float("nan"))
+    if not len(there):
+        return float("nan"), 0.0
+    sd = float(there.std())
+    return float(there.mean()), sd if sd > LEAST_MOVE * np.abs(there).max() else 0.0
 
 
 def _starts(

@@ -89,14 +89,15 @@ def test_later_values_move_no_scale_and_no_earlier_window() -> None:
 
 def test_series_that_do_not_move_in_training_and_windows_of_one_value_are_left_out_and_counted() -> None:
     still = np.r_[np.ones(140), waves(60)]
+    rounding = np.r_[1e6 + 1e-2 * waves(140), waves(60)]
     empty = np.r_[np.full(140, np.nan), waves(60)]
     stuck = waves(200)
     stuck[40:80] = 3.0
-    made = make_series_partition(series(still, empty, stuck), SMALL)
+    made = make_series_partition(series(still, empty, stuck, rounding), SMALL)
     assert set(made.windows["series"]) == {2}
     assert not any(40 <= start <= 64 for start in starts(made, "train", 2))
-    assert made.about["counts"] == {"series_without_two_values_in_training": 2, "windows_of_one_value": 7}
-    assert made.scaling["mean"].isna().tolist() == [True, True, False]
+    assert made.about["counts"] == {"series_that_do_not_move_in_training": 3, "windows_of_one_value": 7}
+    assert made.scaling["mean"].isna().tolist() == [True, True, False, True]
 
 
 def test_long_gaps_leave_out_windows_that_see_too_little_and_short_ones_are_filled() -> None:
