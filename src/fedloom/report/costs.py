@@ -15,15 +15,16 @@ from fedloom.report.shown import Shown
 from fedloom.report.summary import ROW
 
 MEGABYTE = 1e6
-COSTS = ["clients", "held", "least", "most", "total", "epoch_bytes", "all_bytes", "seconds"]
+COSTS = ["clients", "held", "least", "most", "total", "once_bytes", "epoch_bytes", "all_bytes", "seconds"]
 
 
 def costs(shown: Shown) -> pd.DataFrame:
     """Return one row a run, under its dataset, method, variant and seed.
 
     ``clients``; numbers of the models that a client holds (``held``, mean; ``least``, ``most``) and that there are in
-    all (``total``, a centre's too); bytes that all clients send up in the last epoch (``epoch_bytes``) and in all
-    epochs (``all_bytes``), where what goes from client to client and the gradient on its way back count once each;
+    all (``total``, a centre's too); bytes that all clients send up before training, for a centre to collect
+    (``once_bytes``), in the last epoch (``epoch_bytes``) and in all (``all_bytes``), where what goes from client to
+    client and the gradient on its way back count once each;
     ``seconds`` of the run, validation and autoencoding with it, for each of its epochs.
     """
     rows = []
@@ -32,12 +33,15 @@ def costs(shown: Shown) -> pd.DataFrame:
         held = np.array(record["client_parameters"], dtype=np.float64)
         log = shown.rounds(run.folder)
         sent = log[log["quantity"] == "bytes_up"].groupby("round")["value"].sum()
+        # A centre's clients send nothing while it trains: what the log has of them is what they handed over.
+        central = record["central_parameters"] > 0
+        once, epoch = (float(sent.sum()), 0.0) if central else (0.0, float(sent.iloc[-1]) if len(sent) else 0.0)
         timing = pd.read_parquet(run.folder / "timing.parquet").iloc[0]
         rows.append(
             {name: getattr(run, name) for name in (*ROW, "seed")}
             | {"clients": len(held), "held": held.mean(), "least": held.min(), "most": held.max()}
             | {"total": held.sum() + record["central_parameters"]}
-            | {"epoch_bytes": float(sent.iloc[-1]) if len(sent) else 0.0, "all_bytes": float(sent.sum())}
+            | {"once_bytes": once, "epoch_bytes": epoch, "all_bytes": float(sent.sum())}
             | {"seconds": timing["seconds"] / max(1, timing["rounds"])}
         )
     return pd.DataFrame(rows, columns=[*ROW, "seed", *COSTS])
@@ -73,6 +77,7 @@ def cost_table(shown: Shown) -> Table:
         ("Numbers of the model", "a client, mean"),
         ("Numbers of the model", "least to most"),
         ("Numbers of the model", "in all"),
+        ("Sent by all clients", "MB before"),
         ("Sent by all clients", "MB an epoch"),
         ("Sent by all clients", "MB in all"),
         ("", "s a run / epochs"),
@@ -80,9 +85,9 @@ def cost_table(shown: Shown) -> Table:
     notes = (
         "Numbers that forecasting needs; decoders, which pre-training alone uses, do not count, and a centre's model "
         "counts in all. A MB is 10⁶ bytes at 4 bytes a number; codes on their way to a neighbour and gradients on "
-        "their way back count once each. Sent an epoch: in the last one; what Central LSTM collects it collects once, "
-        "before the first. Seconds are a whole run's, validation and autoencoding with it, over its epochs, on this "
-        "machine with what else it had to do; mean over seeds. "
+        "their way back count once each. Before: what a centre collects before the first epoch. Seconds are a whole "
+        "run's, validation and autoencoding with it, over its epochs, on this machine with what else it had to do; "
+        "mean over seeds. "
         f"{budget(shown)} {shown.facts}"
     )
     return Table(header, list(_rows(shown, frame)), shown.caption, notes, frame)
@@ -95,6 +100,7 @@ def _rows(shown: Shown, frame: pd.DataFrame) -> Iterator[tuple[str, str, list[Ce
             f"{row.held:,.0f}",
             f"{row.least:,.0f}" if row.least == row.most else f"{row.least:,.0f} to {row.most:,.0f}",
             f"{row.total:,.0f}",
+            _megabytes(row.once_bytes),
             _megabytes(row.epoch_bytes),
             _megabytes(row.all_bytes),
             f"{row.seconds:.2f}",

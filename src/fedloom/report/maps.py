@@ -36,7 +36,7 @@ def error_map(shown: Shown) -> Figure:
         shapes = outlines(placed)
         errors = by_client(shown, dataset, "mae").reindex(placed.index)
         _graph(row[0], nodes, shapes, _edges(shown, dataset))
-        row[0].set_title(f"{shown.label(dataset)}: graph", loc="left")
+        row[0].set(title="graph", ylabel=shown.label(dataset))
         worst = float(errors[SPLIT].max())
         _fill(row[1], shapes, errors[SPLIT], plt.get_cmap("viridis"), Normalize(0, worst), "MAE")
         row[1].set_title(SPLIT)
@@ -44,7 +44,7 @@ def error_map(shown: Shown) -> Figure:
             gain = 100 * (1 - errors[SPLIT] / errors[LOCAL])
             span = max(float(gain.abs().max()), 1e-9)
             _fill(row[2], shapes, gain, plt.get_cmap("RdBu"), TwoSlopeNorm(0, -span, span), "%")
-            row[2].set_title(f"smaller than {LOCAL}'s by")
+            row[2].set_title(f"gain on {LOCAL}")
         else:
             row[2].set_axis_off()
         for ax in row:
@@ -111,3 +111,4 @@ def _frame(ax: Axes, shapes: list[NDArray[np.float64]]) -> None:
     ax.set_aspect(1 / np.cos(np.radians(every[:, 1].mean())))
     ax.set(xticks=[], yticks=[])
     ax.grid(visible=False)
+    ax.spines[:].set_visible(False)

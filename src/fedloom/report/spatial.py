@@ -51,7 +51,7 @@ def datasets(shown: Shown) -> Table:
         records.append({"dataset": dataset, "clients_are": role, "source": "paper", **sizes})
     notes = (
         "Input: steps × channels (a reading, hour and weekday, and covariates of a client's own); output: steps. The "
-        "paper's third channel and more of Porto are not named in its text. What is left out or mended: points and "
+        "paper does not name its channels. What is left out or mended: points and "
         f"trips by reason, and repairs of the time axis. {budget(shown)} {shown.facts}"
     )
     return Table(header, rows, shown.caption, notes, pd.DataFrame(records))

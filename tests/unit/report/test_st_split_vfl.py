@@ -163,10 +163,10 @@ def test_errors_are_printed_pooled_and_by_client_and_the_passive_one_has_none(ci
 
 
 def test_costs_are_those_of_the_record_the_log_and_the_clock(city: City) -> None:
-    city.run("areas", "central_lstm", [1.0] * 7 + [np.nan], held=0, central=5000, sent=0.0)
+    city.run("areas", "central_lstm", [1.0] * 7 + [np.nan], held=0, central=5000, sent=7.0)
     frame = costs(city.show("table_cost")).set_index("method")
     assert frame.loc["st_split_vfl", ["held", "total", "epoch_bytes", "all_bytes"]].tolist() == [100, 800, 64, 128]
-    assert frame.loc["central_lstm", ["held", "total", "epoch_bytes"]].tolist() == [0, 5000, 0]
+    assert frame.loc["central_lstm", ["held", "total", "once_bytes", "epoch_bytes"]].tolist() == [0, 5000, 112, 0]
     assert (frame["seconds"] == 1.5).all()
     made = table("st_split_vfl", "table_cost")(city.show("table_cost"))
     assert {group for group, _, _ in made.rows} == {"crowd areas (generated), 8 clients"}
