@@ -14,7 +14,7 @@ from fedloom.report.layout import EMPTY
 from fedloom.report.series import protocol_facts
 from fedloom.report.shown import Shown
 
-WIDTH, HEIGHT = 7.2, 2.9
+WIDTH, ROW_HEIGHT, ACROSS = 7.2, 2.5, 3
 OURS, THEIRS = "fedal", "fedavg"
 
 
@@ -48,10 +48,13 @@ def bias(shown: Shown) -> Figure:
     gap = gaps(shown, dataset)
     logged = pd.DataFrame.from_dict(shown.panels[dataset].get("bias", {}), orient="index").reindex(gap.index)
     names = list(logged.columns)
-    columns = max(1, len(names))
-    drawn, axes = plt.subplots(1, columns, figsize=(WIDTH, HEIGHT), squeeze=False, sharey=True)
+    columns = max(1, min(ACROSS, len(names)))
+    rows = max(1, -(-len(names) // columns))
+    drawn, axes = plt.subplots(rows, columns, figsize=(WIDTH, ROW_HEIGHT * rows), squeeze=False, sharey=True)
+    for ax in axes.flat[len(names) :]:
+        ax.set_axis_off()
     said = []
-    for ax, name in zip(axes[0], names, strict=False):
+    for ax, name in zip(axes.flat, names, strict=False):
         values = logged[name]
         numeric = pd.to_numeric(values, errors="coerce")
         if numeric.notna().all():
@@ -65,18 +68,24 @@ def bias(shown: Shown) -> Figure:
                 line = gap.mean() + slope * (u - u.mean()) / u.std()
                 ax.plot(x[order], line[order], "--", color="0.4", lw=1)
                 said.append(f"{_words(name)}{' (log)' if positive else ''} {slope:+.4f} [{lo:+.4f}, {hi:+.4f}]")
-            ax.set_xscale("log" if positive else "linear")
+            if positive:
+                ax.set_xscale("log")
+                ticks = np.geomspace(x.min(), x.max(), 3)
+                ax.set_xticks(ticks, [f"{tick:.2g}" for tick in ticks])
+                ax.minorticks_off()
         else:
             kinds = sorted(set(values.astype(str)))
             place = values.astype(str).map({kind: i for i, kind in enumerate(kinds)})
             ax.plot(place, gap.to_numpy(), "o", ms=4)
             means = gap.groupby(values.astype(str)).mean()
             ax.hlines([means[k] for k in kinds], np.arange(len(kinds)) - 0.3, np.arange(len(kinds)) + 0.3, color="0.4")
-            ax.set_xticks(range(len(kinds)), [_words(kind) for kind in kinds], rotation=20, ha="right")
+            ax.set_xticks(range(len(kinds)), [_words(kind) for kind in kinds], rotation=25, ha="right")
+            ax.set_xlim(-0.6, len(kinds) - 0.4)
             said.append(f"{_words(name)}: " + ", ".join(f"{_words(k)} {means[k]:+.4f}" for k in kinds))
         ax.axhline(0, color="0.6", lw=0.8)
         ax.set_xlabel(_words(name))
-    axes[0, 0].set_ylabel("log MSE, FedAvg − FeDaL")
+    for first in axes[:, 0]:
+        first.set_ylabel("log MSE, FedAvg − FeDaL")
     notes = (
         f"One point a client of {shown.label(dataset)}: logarithm of FedAvg's masked error minus that of FeDaL's, with "
         "the global bias; above 0 FeDaL is better. Regression coefficients per standard deviation, each bias alone, "

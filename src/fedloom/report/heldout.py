@@ -26,7 +26,8 @@ from fedloom.report.shown import Shown
 METRICS = {"mse": "MSE", "mae": "MAE"}
 NAIVE = ("seasonal_naive", "window_mean")
 FOREMOST: Method = ("fedal", "base")
-BEATS = {(True, True): "beats both", (True, False): "beats mean", (False, True): "beats naive", (False, False): "loses"}
+BEATS = {(True, True): "beats both", (True, False): "beats naive", (False, True): "beats mean", (False, False): "loses"}
+"""Whether an error is below that of seasonal naive, and of the past mean -> in words."""
 
 
 def zero_shot(shown: Shown) -> Table:

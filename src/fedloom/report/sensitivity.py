@@ -52,7 +52,7 @@ def sensitivity(shown: Shown) -> Figure:
         ax.set_xlim(-0.4, max(1, len(ticks) - 1) + 0.4)
     axes[0, 0].set_ylabel("masked MSE, clients")
     if handles:
-        axes[0, -1].legend(list(handles.values()), list(handles), loc="best", handlelength=2)
+        drawn.legend(list(handles.values()), list(handles), loc="outside lower right", ncols=len(handles))
     notes = (
         "Masked reconstruction of the clients' test windows (mean over five rates). In each panel one parameter moves "
         "and all others are the base's; β in the two forms of the correction that depend on it: in the printed one it "

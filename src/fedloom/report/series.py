@@ -28,6 +28,8 @@ TARGETS = {
     "appliances": "Appliances",
     "basic-motions": "BasicMotions",
     "daphnet": "Daphnet",
+    "ecg": "ECG",
+    "internal-bleeding": "Internal bleeding",
     "m4-hourly": "M4 hourly",
 }
 VARIANT_LABELS = {
@@ -82,8 +84,9 @@ def label(method: str, variant: str) -> str:
 
 
 def names(shown: Shown) -> list[Method]:
-    """Return the methods' variants that are shown, in order."""
-    return list(dict.fromkeys(zip(shown.runs["method"], shown.runs["variant"], strict=True)))
+    """Return the methods' variants that are shown, in order, FeDaL's first."""
+    found = dict.fromkeys(zip(shown.runs["method"], shown.runs["variant"], strict=True))
+    return sorted(found, key=lambda name: name[0] != "fedal")
 
 
 def cell(frame: pd.DataFrame, decimals: int = DECIMALS) -> Cell:

@@ -31,7 +31,7 @@ def reconstruction(shown: Shown) -> Figure:
         x = np.where(first[f"{domain}/seen"] > 0, first[f"{domain}/x"], np.nan)
         hidden = first[f"{domain}/hidden"] > 0
         at = np.arange(len(x))
-        (handles["truth"],) = ax.plot(at, x, color="0.55", lw=1)
+        (handles["truth"],) = ax.plot(at, x, color="0.55", lw=1, ls="-")
         for begin, end in _stretches(hidden):
             handles["hidden"] = ax.axvspan(begin - 0.5, end - 0.5, color="0.9", lw=0)
         line = np.where(hidden, first[f"{domain}/line"], np.nan)
@@ -60,8 +60,8 @@ def forecasts(shown: Shown) -> Figure:
         runs = found[dataset]
         first = next(iter(runs.values()))
         past, truth = first[f"{target}/past"][-PAST:], first[f"{target}/truth"]
-        (handles["truth"],) = ax.plot(np.arange(-len(past), 0), past, color="0.55", lw=1)
-        ax.plot(np.arange(len(truth)), truth, color="0.55", lw=1)
+        (handles["truth"],) = ax.plot(np.arange(-len(past), 0), past, color="0.55", lw=1, ls="-")
+        ax.plot(np.arange(len(truth)), truth, color="0.55", lw=1, ls="-")
         ax.axvline(-0.5, color="0.7", lw=0.8)
         for (name, arrays), look in zip(runs.items(), looks(len(runs)), strict=True):
             (handles[label(*name)],) = ax.plot(np.arange(len(truth)), arrays[f"{target}/found"], **look)

@@ -80,7 +80,7 @@ def _judge(
         rows += unseen if common else blank(unseen, str(run.reason) if diverged else NO_COMMON_MODEL)
         if common:
             found |= foretold(fill, targets.of("forecast"), task.length, task.patch)
-    if CORE_SETS <= weights.keys():
+    if weights.keys() >= CORE_SETS:
         of_sets, distances = audit(task, {name.removeprefix("core."): weights[name] for name in CORE_SETS})
         rows += of_sets
         found |= {f"distance/{kind}": np.ascontiguousarray(values) for kind, values in distances.items()}

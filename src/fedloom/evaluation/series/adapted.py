@@ -31,7 +31,7 @@ TASKS = {
 }
 """Task -> what held-out sets say that they are for, what judges it, its metrics."""
 
-NO_SET = "no held-out set for it in the wheels: it needs a mirror or a download"
+NO_SET = "no such set here: needs a mirror"
 
 
 def adapt(folders: Folders, out: Path, make: Maker, settings: Adaptation, device: torch.device) -> None:

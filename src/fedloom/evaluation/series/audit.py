@@ -35,8 +35,8 @@ def audit(task: SeriesTask, core_sets: Mapping[str, Tensor]) -> tuple[list[Row],
     """Return rows ``distance`` and ``membership_auc`` by kind, of clients and their mean, and all distances by kind.
 
     ``core_sets`` maps a kind to core-sets [C, K, L] of normalised windows, and ``size`` to how many rows [C, 1] each
-    client has. Distances are root mean squares over a window's points. The attacker is given, beside the core-set, as many
-    training as test windows (those of lowest key) and calls the ones nearest to it trained on: 0.5 is a guess.
+    client has. Distances are root mean squares over a window's points. The attacker is given, beside the core-set, as
+    many training as test windows (those of lowest key) and calls the ones nearest to it trained on: 0.5 is a guess.
     """
     distances: dict[str, list[Floats]] = {kind: [] for kind in KINDS}
     auc_of: dict[str, list[float]] = {kind: [] for kind in KINDS}
