@@ -19,6 +19,7 @@ from fedloom.federation.stack import Bound, StackedBound, Tensors, build, compac
 from fedloom.federation.task import Task, Validation
 
 EVALUATION_CHUNK = 2**16  # client-windows a prediction call takes at most
+RUNAWAY = 100.0  # times the first validation score: worse by so much than all but untrained, a run has diverged
 COUPLED_WINDOWS = 64  # the like for a coupled method: samples that all clients predict at once
 
 
@@ -155,6 +156,10 @@ class Federation:
         weights = self.weights(state)
         looked = self.validate(weights)
         self._note(state, "validation_score", looked.score)
+        first = next(value for _, _, quantity, value in state.log if quantity == "validation_score")
+        if looked.score > RUNAWAY * first > 0:
+            where = f"in round {state.round} is {looked.score:.3g}, the first was {first:.3g}"
+            state.diverged = f"validation score {where}"
         for quantity, values in looked.log.items():
             self._note(state, quantity, values)
         if looked.score < state.best.score and self.method.selectable(state.round, self.rounds):

@@ -227,3 +227,13 @@ def test_weights_that_blow_up_locally_end_the_run_as_diverged() -> None:
     federation.run(state)
     assert state.diverged is not None
     assert "not finite in round 1" in state.diverged
+
+
+def test_the_printed_correction_runs_away_and_is_reported_as_diverged() -> None:
+    ends = {}
+    for kind in ("literal", "mean"):
+        method = fedal(core_rows=0, correction=kind, lr=0.03)
+        ends[kind] = run(method, rounds=10, epochs=4, train_stride=1)[1]
+    assert ends["mean"].diverged is None
+    assert ends["literal"].diverged.startswith("validation score in round ")
+    assert ends["literal"].round < 10
