@@ -58,7 +58,7 @@ def growth(shown: Shown) -> Figure:
             handles[run_label(*name)] = _draw(ax, of, quantity, unit, line, look["color"], marker)
             residuals.append(f"{run_label(*name)} {line.residual:.1%}")
         ax.set(xlabel="clients", ylabel=label, xticks=sorted(set(frame["clients"])))
-        ax.set_yscale("symlog", linthresh=_smallest(frame[quantity]) / unit)
+        ax.set_ylim(bottom=-0.03 * frame[quantity].max() / unit)
         said.append(f"{label.partition(' (')[0]}: {', '.join(residuals)}")
     drawn.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=len(handles))
     notes = (
@@ -75,9 +75,3 @@ def _draw(ax: Axes, of: pd.DataFrame, quantity: str, unit: float, line: Line, co
     ax.plot(clients, (line.slope * clients + line.level) / unit, color=colour, lw=1, ls="--")
     (points,) = ax.plot(of["clients"], of[quantity] / unit, marker, color=colour, ms=5)
     return points
-
-
-def _smallest(sizes: pd.Series) -> float:
-    """Return the least size above 0: below it the axis is linear, so that a method that sends nothing has a place."""
-    above = sizes[sizes > 0]
-    return float(above.min()) if len(above) else 1.0
