@@ -53,6 +53,8 @@ def bias(shown: Shown) -> Figure:
     drawn, axes = plt.subplots(rows, columns, figsize=(WIDTH, ROW_HEIGHT * rows), squeeze=False, sharey=True)
     for ax in axes.flat[len(names) :]:
         ax.set_axis_off()
+    if not names:
+        axes[0, 0].text(0.5, 0.5, "no bias was planted in these clients", ha="center", transform=axes[0, 0].transAxes)
     said = []
     for ax, name in zip(axes.flat, names, strict=False):
         values = logged[name]

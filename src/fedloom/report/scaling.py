@@ -139,9 +139,8 @@ def scaling(shown: Shown) -> Figure:
         ax.set_xticks(ticks, [f"{tick:,.4g}" for tick in ticks])
         ax.minorticks_off()
     axes[0, 0].set_ylabel("masked MSE, held-out sets")
-    _plain_errors(
-        axes[0, 0], pd.concat([some["error"] for some in found.values()]) if found else pd.Series(dtype=float)
-    )
+    if found:
+        _plain_errors(axes[0, 0], pd.concat([some["error"] for some in found.values()]))
     method = method_label(frame["method"].iloc[0]) if len(frame) else ""
     notes = (
         f"{method}, generated clients unless the runs say otherwise: masked reconstruction of held-out sets (mean over "
@@ -158,8 +157,7 @@ def _rounded(values: pd.Series, factor: float) -> pd.Series:
 
 def _plain_errors(ax: Axes, errors: pd.Series) -> None:
     """A few ticks with plain numbers, however narrow the range is."""
-    if len(errors):
-        low, high = errors.min(), errors.max()
-        ticks = np.geomspace(low, high, 4) if high > low else np.array([low])
-        ax.set_yticks(ticks, [f"{tick:.4g}" for tick in ticks])
-        ax.minorticks_off()
+    low, high = errors.min(), errors.max()
+    ticks = np.geomspace(low, high, 4) if high > low else np.array([low])
+    ax.set_yticks(ticks, [f"{tick:.4g}" for tick in ticks])
+    ax.minorticks_off()
