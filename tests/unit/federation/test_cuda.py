@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from fedloom.check.problems import PROTOCOL, problem
+from fedloom.check.method import family_of
+from fedloom.check.problems import PROTOCOL, problem_for
 from fedloom.federation.method import Method
 from fedloom.federation.randomness import bits, client_keys
 from fedloom.federation.rounds import Federation
 from fedloom.methods.atlas import Atlas
 from fedloom.methods.central_lstm import CentralLstm
+from fedloom.methods.fedal import FeDaL
 from fedloom.methods.fedavg import FedAvg
+from fedloom.methods.ffts import FFTS
 from fedloom.methods.local_lstm import LocalLstm
 from fedloom.methods.st_split_vfl import StSplitVfl
 from fedloom.methods.weekly_profile import WeeklyProfile
 from fedloom.models.bilstm import BiLstm
 from fedloom.models.forecaster import Forecaster
+from fedloom.models.patch_transformer import PatchTransformerModel
 
+PATCHES = PatchTransformerModel.Params(width=8, layers=2, heads=2)
 METHODS = [
     Atlas(Atlas.Params(encoder="compact")),
     FedAvg(FedAvg.Params(), Forecaster(Forecaster.Params(encoder="compact"))),
@@ -25,6 +32,8 @@ METHODS = [
     LocalLstm(LocalLstm.Params(), BiLstm(BiLstm.Params(hidden=5))),
     StSplitVfl(StSplitVfl.Params(k=1, code=3, hidden=5, pretrain_epochs=1)),
     CentralLstm(CentralLstm.Params(hidden=5)),
+    FeDaL(FeDaL.Params(core_rows=3, core_share=0.06, core_steps=2), PatchTransformerModel(PATCHES)),
+    FFTS(FFTS.Params(), PatchTransformerModel(replace(PATCHES, dbe=True))),
 ]
 
 
@@ -33,7 +42,9 @@ METHODS = [
 def test_training_on_cuda_equals_training_on_the_cpu(method: Method) -> None:
     ends = []
     for device in ("cpu", "cuda"):
-        federation = Federation(method, problem(equal=method.couples).task(device=device), PROTOCOL, seed=1)
+        federation = Federation(
+            method, problem_for(family_of(method), method.couples).task(device=device), PROTOCOL, seed=1
+        )
         state = federation.run(federation.start())
         ends.append({n: w.cpu() for n, w in federation.weights(state).items()})
     for name, weight in ends[0].items():
