@@ -34,7 +34,7 @@ def values(shown: Shown) -> Figure:
     drawn, axes = plt.subplots(len(datasets), 2, figsize=size, squeeze=False, sharey="row")
     handles: dict[str, Any] = {}
     others: dict[str, Any] = {}
-    names = methods(frame)
+    names, first = methods(frame), []
     for (by_estimator, by_method), dataset in zip(axes, datasets, strict=True):
         of = frame[frame["dataset"] == dataset]
         own = [name for name in names if name in methods(of)]
@@ -46,13 +46,15 @@ def values(shown: Shown) -> Figure:
         others |= _draw(by_method, dr, [names.index(name) for name in own])
         for ax in (by_estimator, by_method):
             handles |= _draw_references(ax, main)
-        by_estimator.set(title=f"{shown.label(dataset)}: {run_label(*own[0])}", ylabel="mean outcome a step")
+        by_estimator.set(title=shown.label(dataset), ylabel="mean outcome a step")
         by_method.set(title="DR by method")
+        first += [run_label(*own[0])]
     drawn.legend(others.values(), others.keys(), loc="outside upper right", ncols=3)
     drawn.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=7, handlelength=1.5)
     notes = (
         "Value of following a policy at one step of a logged history, with 95 % bootstrap intervals over owners, "
-        "stratified by client. Dotted line: what the logged policy earned; bars: the truth, where data are generated. "
+        f"stratified by client; on the left with the model of {' or '.join(dict.fromkeys(first))}. Dotted line: what "
+        "the logged policy earned; bars: the truth, where data are generated. "
         "A cross at the lower edge: no value, for lack of support. DM is the model's belief and needs no support. "
         f"Propensities are logged ones; where there are none, and in generated data, estimates. {shown.facts}"
     )
