@@ -12,10 +12,11 @@ from fedloom.check.problems import LENGTH, PROTOCOL, series_problem
 from fedloom.federation.method import Clients, Method, Moment, Phase, Uploads
 from fedloom.federation.rounds import Federation, State
 from fedloom.federation.stack import Bound, matching
+from fedloom.federation.tasks.series import SeriesWindows
 from fedloom.methods.fedal import MODEL, FeDaL
 from fedloom.methods.fedavg import FedAvg
 from fedloom.methods.fedprox import FedProx
-from fedloom.models.patch_transformer import PatchTransformerModel
+from fedloom.models.patch_transformer import PatchTransformer, PatchTransformerModel
 
 SIZES = PatchTransformerModel.Params(width=8, layers=2, heads=2)
 WIDTH = SIZES.width
@@ -158,6 +159,34 @@ def test_matching_is_logged_and_falls() -> None:
     begun, ended = ([v for _, _, q, v in state.log if q == name] for name in ("match_begun", "match_ended"))
     assert len(begun) == len(ended) == 2
     assert all(b < a for a, b in zip(begun, ended, strict=True))
+
+
+def test_normalised_real_windows_under_their_own_masks_match_the_real_ones() -> None:
+    module = series_model()
+    last = {name: p.detach() for name, p in module.named_parameters() if matching([name], ("layers.1", "norm", "head"))}
+    x = torch.randn(6, LENGTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64).cumsum(-1)
+    hidden = torch.rand(6, 8, generator=torch.Generator().manual_seed(1)).argsort(-1) < 5
+
+    def gradient(x: Tensor, hidden: Tensor) -> dict[str, Tensor]:
+        windows = SeriesWindows(x, torch.ones_like(x), hidden, torch.ones(6, dtype=x.dtype))
+
+        def loss(weights: dict[str, Tensor]) -> Tensor:
+            model = Bound(module, weights)
+            return model(model(windows, slice(1), method="encode"), windows, 1, method="judged")
+
+        return torch.func.grad(loss)(last)
+
+    real = gradient(x, hidden)
+    normalised = (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)
+    for mask, same in ((hidden, True), (hidden.roll(1, 1), False)):
+        other = gradient(normalised, mask)
+        distance = sum((other[name] - real[name]).square().sum().item() for name in real)
+        assert (distance < 1e-18) is same
+
+
+def series_model() -> PatchTransformer:
+    torch.manual_seed(0)
+    return PatchTransformer(series_problem().task(), SIZES).double()
 
 
 def served(method: FeDaL, rows: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
