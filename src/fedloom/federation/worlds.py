@@ -83,9 +83,7 @@ class World:
             places.append(at[exists])
         return torch.cat(found, 2), torch.cat(places)
 
-    def courses(
-        self, part: str, at_N: Tensor, plans_NW: Tensor, width_N: Tensor, first: int, draws: int
-    ) -> Tensor:
+    def courses(self, part: str, at_N: Tensor, plans_NW: Tensor, width_N: Tensor, first: int, draws: int) -> Tensor:
         """Outcome probabilities [N, W], means over ``draws``, when sequences follow plans of their own.
 
         Sequence ``at_N[i]`` (a position in the task's arrays; it may come more than once) follows ``plans_NW[i]`` for
