@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from fedloom.config.dataset import PanelDataset, read_dataset, read_section
+from fedloom.config.dataset import PanelDataset, TrajectoryDataset, read_dataset, read_section
+from fedloom.data.point_readers import POINT_READERS
 from fedloom.data.readers import READERS
+from fedloom.data.series_settings import SeriesSettings
 from fedloom.data.settings import PanelSettings
 from fedloom.data.sources import Form, RawFile, Wheel
 from fedloom.data.trajectory_build import READERS as TRAJECTORY_READERS
 from fedloom.data.trajectory_settings import TrajectorySettings
 from fedloom.errors import InputError
+from fedloom.partition.series import SeriesPartitionSettings
 from fedloom.partition.trajectories import DealSettings
 from fedloom.partition.windows import PartitionSettings
 
@@ -36,7 +39,7 @@ def test_a_file_names_a_public_address_or_says_that_there_is_none() -> None:
 
 
 def test_panel_settings_name_one_origin_and_name_parts() -> None:
-    with pytest.raises(InputError, match="either reader or generate, found none"):
+    with pytest.raises(InputError, match="expected one of reader, generate, trips, areas, found none"):
         PanelSettings("toy", "mph", 5)
     with pytest.raises(InputError, match="part: expected a name"):
         read_section(PanelSettings, '{"dataset": "a", "unit": "b", "interval_minutes": 5, "reader": "csv", '
@@ -48,14 +51,19 @@ def test_every_dataset_reads_and_its_sections_survive_the_way_to_a_script(path: 
     dataset = read_dataset(path)
     if isinstance(dataset, PanelDataset):
         assert dataset.panel.dataset == path.stem
-        assert dataset.panel.reader is None or dataset.panel.reader in READERS
+        readers = READERS | POINT_READERS
+        assert dataset.panel.reader is None or dataset.panel.reader in readers
         assert read_section(PanelSettings, dataset.panel_section()) == dataset.panel
         assert read_section(PartitionSettings, dataset.partition_section()) == dataset.partition
-    else:
+    elif isinstance(dataset, TrajectoryDataset):
         assert dataset.trajectories.dataset == path.stem
         assert dataset.trajectories.reader is None or dataset.trajectories.reader in TRAJECTORY_READERS
         assert read_section(TrajectorySettings, dataset.trajectories_section()) == dataset.trajectories
         assert read_section(DealSettings, dataset.partition_section()) == dataset.partition
+    else:
+        assert dataset.series.dataset == path.stem
+        assert read_section(SeriesSettings, dataset.series_section()) == dataset.series
+        assert read_section(SeriesPartitionSettings, dataset.partition_section()) == dataset.partition
     for key, file in dataset.files.items():
         assert read_section(RawFile, dataset.fetch_section(key)) == file
 
@@ -63,7 +71,7 @@ def test_every_dataset_reads_and_its_sections_survive_the_way_to_a_script(path: 
 def test_a_dataset_is_of_one_family(tmp_path: Path) -> None:
     text = "title: toy\nlicence: none\n"
     (tmp_path / "toy.yaml").write_text(text)
-    with pytest.raises(InputError, match="panel or trajectories: expected one such section, found none"):
+    with pytest.raises(InputError, match="panel or trajectories or series: expected one such section, found none"):
         read_dataset(tmp_path / "toy.yaml")
     (tmp_path / "toy.yaml").write_text(text + "panel: {unit: mph}\ntrajectories: {unit: clicked}\n")
     with pytest.raises(InputError, match="expected one such section, found panel and trajectories"):

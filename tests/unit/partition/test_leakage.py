@@ -23,9 +23,9 @@ def series(name: str, values: np.ndarray, validation: int = -1, seen: bool = Fal
 
 
 def load(n: int = 3000, seed: int = 0) -> np.ndarray:
-    """A daily pattern with noise, as an hourly load has."""
+    """A daily pattern with noise that turns many times a day, as an hourly load of few consumers has."""
     draw = np.random.default_rng(seed)
-    return 100 + 20 * np.sin(np.arange(n) * 2 * np.pi / 24) + draw.normal(size=n)
+    return 100 + 20 * np.sin(np.arange(n) * 2 * np.pi / 24) + draw.normal(scale=5, size=n)
 
 
 @given(st.integers(0, 2800), st.integers(80, 200), st.floats(0.01, 100), st.floats(-100, 100))
