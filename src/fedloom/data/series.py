@@ -20,7 +20,6 @@ pyarrow: training code reads series too.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,10 +27,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fedloom.artifacts import atomic, write_text
+from fedloom.data.described import read_described, write_described
 from fedloom.errors import InputError
 
 SCHEMA = pa.schema(
@@ -92,48 +90,21 @@ def write_series(data: SeriesSet, folder: Path) -> None:
     """
     _check(data, "series")
     columns = [pa.array(data.table[field.name], type=field.type, from_pandas=True) for field in SCHEMA]
-    with atomic(folder / "series.parquet") as temporary:
-        pq.write_table(pa.Table.from_arrays(columns, schema=SCHEMA), temporary, compression="zstd", row_group_size=256)
-    write_text(folder / "about.json", json.dumps(data.about, indent=2, sort_keys=True) + "\n")
+    write_described(pa.Table.from_arrays(columns, schema=SCHEMA), data.about, folder, "series", rows=256)
 
 
 def read_series(folder: Path) -> SeriesSet:
     """Read and check the artifact in ``folder``. Raises InputError for a missing file or one that breaks the schema."""
-    path = folder / "series.parquet"
-    about = read_about(folder)
-    if not path.is_file():
-        raise InputError(f"{path}: expected a table of series, found no such file")
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"{path}: expected a parquet table, found {str(error).splitlines()[0]}") from error
-    if table.schema.names != SCHEMA.names or table.schema.types != SCHEMA.types:
-        raise InputError(f"{path}: expected columns {_columns(SCHEMA)}, found {_columns(table.schema)}")
+    table, about = read_described(folder, "series", SCHEMA)
     texts = dict.fromkeys(("client", "id", "channel", "domain"), "str")
     data = SeriesSet(table.to_pandas().astype(texts), about)
     _check(data, str(folder))
     return data
 
 
-def read_about(folder: Path) -> dict[str, Any]:
-    """Read what the series in ``folder`` say of themselves."""
-    path = folder / "about.json"
-    if not path.is_file():
-        raise InputError(f"{path}: expected what the series are, found no such file")
-    try:
-        about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}: expected JSON, found {error.msg} at line {error.lineno}") from error
-    return about
-
-
 def lengths(table: pd.DataFrame) -> NDArray[np.int64]:
     """Points of each series, [rows]."""
     return np.fromiter((len(values) for values in table["values"]), dtype=np.int64, count=len(table))
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def _check(data: SeriesSet, where: str) -> None:

@@ -7,7 +7,6 @@ read. This module imports only pandas and pyarrow: training code reads trajector
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fedloom.artifacts import atomic, write_text
+from fedloom.data.described import read_described, write_described
 from fedloom.data.trajectory_checks import check_table, require
 from fedloom.errors import InputError
 
@@ -172,44 +170,17 @@ def write_trajectories(data: TrajectorySet, folder: Path) -> None:
     Raises InputError for trajectories that break the schema.
     """
     _check(data, "trajectories")
-    with atomic(folder / "trajectories.parquet") as temporary:
-        table = pa.Table.from_pandas(data.table, schema=SCHEMA, preserve_index=False)
-        pq.write_table(table.replace_schema_metadata(None), temporary, compression="zstd")
-    write_text(folder / "about.json", json.dumps(data.about, indent=2, sort_keys=True) + "\n")
+    table = pa.Table.from_pandas(data.table, schema=SCHEMA, preserve_index=False)
+    write_described(table.replace_schema_metadata(None), data.about, folder, "trajectories")
 
 
 def read_trajectories(folder: Path) -> TrajectorySet:
     """Read and check the artifact in ``folder``. Raises InputError for a missing file or one that breaks the schema."""
-    path = folder / "trajectories.parquet"
-    about = read_about(folder)
-    if not path.is_file():
-        raise InputError(f"{path}: expected a table of trajectories, found no such file")
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"{path}: expected a parquet table, found {str(error).splitlines()[0]}") from error
-    if table.schema.names != SCHEMA.names or table.schema.types != SCHEMA.types:
-        raise InputError(f"{path}: expected columns {_columns(SCHEMA)}, found {_columns(table.schema)}")
+    table, about = read_described(folder, "trajectories", SCHEMA)
     frame = table.to_pandas().astype({"owner": "str", "label": "str"})
     data = TrajectorySet(frame, about)
     _check(data, str(folder))
     return data
-
-
-def read_about(folder: Path) -> dict[str, Any]:
-    """Read what the trajectories in ``folder`` say of themselves."""
-    path = folder / "about.json"
-    if not path.is_file():
-        raise InputError(f"{path}: expected what the trajectories are, found no such file")
-    try:
-        about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}: expected JSON, found {error.msg} at line {error.lineno}") from error
-    return about
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def _check(data: TrajectorySet, where: str) -> None:

@@ -137,7 +137,7 @@ def test_what_about_must_tell_is_named() -> None:
 
 
 def test_missing_and_foreign_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"about.json: expected what the trajectories are, found no such file"):
+    with pytest.raises(InputError, match=r"about.json: expected what the table beside it is, found no such file"):
         read_trajectories(tmp_path)
     write_trajectories(toy([1]), tmp_path)
     pd.DataFrame({"id": [1]}).to_parquet(tmp_path / "trajectories.parquet")

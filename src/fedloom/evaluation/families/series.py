@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from torch import Tensor
 
 from fedloom.artifacts import atomic
-from fedloom.data.series import read_about
+from fedloom.data.described import read_about
 from fedloom.evaluation.folders import Folders
 from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import write_metrics
