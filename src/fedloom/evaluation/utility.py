@@ -23,6 +23,7 @@ from fedloom.evaluation.factual import factual_rows, prediction_rows
 from fedloom.evaluation.rows import condition
 
 HIDDEN, EMBEDDING, BATCH, RATE, EPOCHS, PATIENCE = 64, 16, 256, 1e-3, 20, 3
+LEAST_STEPS = 40  # of an epoch: with fewer a small set would not even teach how common the outcome is
 HELD_OUT = 0.1
 Row = dict[str, Any]
 
@@ -75,10 +76,11 @@ def train_predictor(learn: Sequences, actions: int, seed: int) -> Predictor:
         order = torch.randperm(len(learn.t_NL))
         held = max(1, int(HELD_OUT * len(order)))
         kept, stop = order[held:], learn.of(order[:held])
+        batch = max(1, min(BATCH, len(kept) // LEAST_STEPS))
         optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
         best, state, waited = float("inf"), copy.deepcopy(model.state_dict()), 0
         for _ in range(EPOCHS):
-            for rows_B in kept[torch.randperm(len(kept))].split(BATCH):
+            for rows_B in kept[torch.randperm(len(kept))].split(batch):
                 optimiser.zero_grad()
                 _loss(model, learn.of(rows_B)).backward()
                 optimiser.step()

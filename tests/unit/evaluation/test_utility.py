@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
-from fedloom.evaluation import utility
 from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import METRICS
 from fedloom.evaluation.utility import Sequences, predict, reference_rows, shuffled, train_predictor, utility_rows
@@ -22,12 +20,6 @@ def sequences(seed: int, n: int = 400, longest: int = 5) -> Sequences:
     y = (torch.rand(n, longest, generator=g) < torch.sigmoid(2 * x[:, :1] + 2 * (t == 1) - 1)).float()
     valid = torch.arange(longest) < torch.randint(1, longest + 1, (n, 1), generator=g)
     return Sequences(x, a, torch.where(valid, t, 4), y * valid, valid, torch.arange(n) % 2)
-
-
-@pytest.fixture(autouse=True)
-def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small batches, so that few sequences make enough steps."""
-    monkeypatch.setattr(utility, "BATCH", 16)
 
 
 def test_real_and_like_sequences_teach_and_shuffled_ones_do_not() -> None:
@@ -69,3 +61,10 @@ def test_shuffling_keeps_the_outcomes_but_not_their_places() -> None:
     assert found.y_NL[made.valid_NL].sum() == made.y_NL[made.valid_NL].sum()
     assert not torch.equal(found.y_NL, made.y_NL)
     assert torch.equal(found.y_NL[~made.valid_NL], made.y_NL[~made.valid_NL])
+
+
+def test_a_few_sequences_teach_at_least_how_common_the_outcome_is() -> None:
+    rare = sequences(9, 200)
+    rare = Sequences(**vars(rare) | {"y_NL": (torch.arange(200)[:, None] % 20 == 0) * rare.valid_NL.float()})
+    found = predict(train_predictor(rare, 4, seed=0), rare)
+    assert abs(found.mean() - float(rare.y_NL[rare.valid_NL].mean())) < 0.03
