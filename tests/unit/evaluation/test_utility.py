@@ -64,7 +64,7 @@ def test_shuffling_keeps_the_outcomes_but_not_their_places() -> None:
 
 
 def test_a_few_sequences_teach_at_least_how_common_the_outcome_is() -> None:
-    rare = sequences(9, 200)
-    rare = Sequences(**vars(rare) | {"y_NL": (torch.arange(200)[:, None] % 20 == 0) * rare.valid_NL.float()})
+    rare = sequences(9)
+    rare = Sequences(**vars(rare) | {"y_NL": (torch.arange(400)[:, None] % 20 == 0) * rare.valid_NL.float()})
     found = predict(train_predictor(rare, 4, seed=0), rare)
     assert abs(found.mean() - float(rare.y_NL[rare.valid_NL].mean())) < 0.03
