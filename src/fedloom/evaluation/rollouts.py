@@ -48,13 +48,15 @@ class Course:
     def reached(self, chosen_NW: Ints) -> Bools:
         """Where a sequence is inside the window and followed the plan up to the step before, [N, W].
 
-        Nowhere in a step that too few came to; the first step needs no following.
+        Where too few followed to their ends, nowhere in a step that too few came to; the first step needs no following.
         """
         followed = np.logical_and.accumulate(chosen_NW == self.plan_NW, axis=1)
         before = np.concatenate([np.ones_like(followed[:, :1]), followed[:, :-1]], axis=1)
         inside = np.arange(self.plan_NW.shape[1]) < self.width_N[:, None]
         reached = np.asarray(before & inside)
-        reached[:, 1:] &= reached[:, 1:].sum(axis=0) >= LEAST_ESS
+        # Windows of unequal length: a late step of few sequences still counts where enough followed to their own ends.
+        if ((followed | ~inside).all(axis=1) & (self.width_N > 0)).sum() < LEAST_ESS:
+            reached[:, 1:] &= reached[:, 1:].sum(axis=0) >= LEAST_ESS
         return reached
 
 

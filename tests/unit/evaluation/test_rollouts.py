@@ -13,7 +13,7 @@ from fedloom.evaluation import rollouts
 from fedloom.evaluation.offpolicy.log import Log
 from fedloom.evaluation.offpolicy.policies import POLICIES, Policy, plan
 from fedloom.evaluation.offpolicy.rows import HORIZONS, sequence_rows
-from fedloom.evaluation.rollouts import courses, window_values
+from fedloom.evaluation.rollouts import Course, courses, window_values
 from fedloom.federation.rounds import Federation
 from fedloom.federation.worlds import World
 from fedloom.methods.fed_causaldiff import FedCausalDiff
@@ -119,3 +119,11 @@ def test_nothing_is_simulated_where_too_few_follow_and_the_estimate_is_null_ther
             )
             assert (dm["reason"] is None) == (not np.isnan(dm["value"]))
             assert (robust["reason"] is None) == (not np.isnan(robust["value"]))
+
+
+def test_a_late_step_that_few_sequences_have_is_simulated_where_enough_followed_to_their_own_ends() -> None:
+    width_N, chosen_NW = np.array([1] * 40 + [4] * 3), np.zeros((43, 4), dtype=np.int64)
+    course = Course(np.zeros_like(chosen_NW), width_N, {})
+    assert course.reached(chosen_NW).sum(axis=0).tolist() == [43, 3, 3, 3]
+    chosen_NW[:30, 0] = 1
+    assert course.reached(chosen_NW).sum(axis=0).tolist() == [43, 0, 0, 0]
