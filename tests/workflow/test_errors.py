@@ -18,13 +18,13 @@ import pytest
             "config/scales/tiny.yaml",
             "[atlas, fedavg,",
             "[atlas, fedavgg,",
-            "config/scales/tiny.yaml: studies.atlas.groups.main.0.methods: found 'fedavgg', expected one of atlas, fed",
+            "config/scales/tiny.yaml: studies.atlas.groups.main.0.methods: found 'fedavgg', expected one of atlas, ",
         ),
         (
             "config/datasets/tiny.yaml",
             "licence:",
             "license:",
-            "config/datasets/tiny.yaml: unknown key 'license', expected one of files, licence, panel, partition, title",
+            "config/datasets/tiny.yaml: unknown key 'license', expected one of beside, files, licence, ",
         ),
     ],
 )
