@@ -48,6 +48,7 @@ FAMILIES = {  # family -> files of data, of partition
     "trajectory": (TRAJECTORIES, DEAL),
     "series": (SERIES, CUT),
 }
+MEASURES = {"trajectory": YARDSTICKS}  # family -> what its runs are measured against
 RUN = "results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}"
 STATE = "results/state/{scale}/{dataset}/{method}/{variant}/seed{seed}"
 
@@ -123,8 +124,7 @@ class ArtifactPlan:
     def arguments(self) -> list[str]:
         """What the scripts of tables and figures are told about the artifact."""
         published = ["--reference", *self.references] if self.reference else []
-        dealt = ["--partitions", *self.partition_folders] if self.partition_folders else []
-        shown = ["--panels", *self.panel_folders, *dealt, "--runs", *self.run_folders]
+        shown = ["--panels", *self.panel_folders, "--partitions", *self.partition_folders, "--runs", *self.run_folders]
         adapted = ["--adapted"] if self.adapted else []
         return ["--scale", self.scale, "--caption", self.caption, *published, *adapted, *shown]
 
@@ -135,14 +135,13 @@ class ArtifactPlan:
 
     @property
     def panel_folders(self) -> list[str]:
-        """Folders of the panels or trajectories of these runs."""
+        """Folders of the panels, trajectories or series of these runs."""
         return [f"results/data/{name}/{self.datasets[name].section}" for name in self.shown_datasets]
 
     @property
     def partition_folders(self) -> list[str]:
         """Folders of the partitions that say how data were dealt to clients, or cut into windows."""
-        dealt = [name for name in self.shown_datasets if self.datasets[name].family in ("trajectory", "forecast")]
-        return [f"results/data/{name}/partition" for name in dealt]
+        return [f"results/data/{name}/partition" for name in self.shown_datasets]
 
     @property
     def shown_datasets(self) -> list[str]:
@@ -186,10 +185,9 @@ class Plan:
         return own | {f"beside_{role}_{name}": path for role, files in read.items() for name, path in files.items()}
 
     def yardsticks(self, dataset: str, seed: str) -> dict[str, str]:
-        """What runs of ``seed`` on trajectories are measured against; nothing for other families."""
-        if self.datasets[dataset].family != "trajectory":
-            return {}
-        return {f"yardsticks_{name}": path.format(dataset=dataset, seed=seed) for name, path in YARDSTICKS.items()}
+        """What runs of ``seed`` on ``dataset`` are measured by; nothing where its family has no such artifact."""
+        files = MEASURES.get(self.datasets[dataset].family, {})
+        return {f"yardsticks_{name}": path.format(dataset=dataset, seed=seed) for name, path in files.items()}
 
     def yardstick_arguments(self, dataset: str, seed: str) -> str:
         """What the script of evaluation is told of the yardsticks."""
@@ -201,7 +199,7 @@ class Plan:
         return [f"results/raw/{dataset}/{key}{part}" for key in self.datasets[dataset].files for part in ("", ".json")]
 
     def data_folder(self, dataset: str) -> str:
-        """Folder of the dataset's panel or trajectories."""
+        """Folder of the dataset's panel, trajectories or series."""
         return f"results/data/{dataset}/{self.datasets[dataset].section}"
 
     def series_inputs(self, dataset: str) -> list[str]:
