@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedloom.artifacts import atomic, write_text
+from fedloom.artifacts import atomic, read_json, write_text
 from fedloom.errors import InputError
 
 
@@ -37,14 +37,7 @@ def read_described(folder: Path, name: str, schema: pa.Schema) -> tuple[pa.Table
 
 def read_about(folder: Path) -> dict[str, Any]:
     """What the table in ``folder`` says of itself. Raises InputError where it says nothing."""
-    path = folder / "about.json"
-    if not path.is_file():
-        raise InputError(f"{path}: expected what the table beside it is, found no such file")
-    try:
-        about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}: expected JSON, found {error.msg} at line {error.lineno}") from error
-    return about
+    return read_json(folder / "about.json", "what the table beside it is")
 
 
 def _columns(schema: pa.Schema) -> str:

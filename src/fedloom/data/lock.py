@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedloom.artifacts import write_text
+from fedloom.artifacts import read_json, write_text
 from fedloom.errors import InputError
 
 
@@ -43,10 +43,4 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _read(lock: Path) -> dict[str, str]:
-    if not lock.is_file():
-        return {}
-    try:
-        pins: dict[str, str] = json.loads(lock.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{lock}: expected JSON, found {error.msg} at line {error.lineno}") from error
-    return pins
+    return read_json(lock, "a lock file") if lock.is_file() else {}

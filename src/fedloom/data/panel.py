@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedloom.artifacts import atomic, write_text
+from fedloom.artifacts import atomic, read_json, write_text
 from fedloom.errors import InputError
 
 TABLES = ("values", "nodes", "edges", "features", "truth")
@@ -94,14 +94,7 @@ def read_panel(folder: Path) -> Panel:
 
 def read_report(folder: Path) -> dict[str, Any]:
     """Read what the panel in ``folder`` says of itself (unit, interval, part, repairs)."""
-    path = folder / "report.json"
-    if not path.is_file():
-        raise InputError(f"{path}: expected a panel's report, found no such file")
-    try:
-        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}: expected JSON, found {error.msg} at line {error.lineno}") from error
-    return report
+    return read_json(folder / "report.json", "a panel's report")
 
 
 def _read_table(path: Path) -> pd.DataFrame:

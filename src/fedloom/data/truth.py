@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from fedloom.artifacts import atomic, write_text
+from fedloom.artifacts import atomic, read_json, write_text
 from fedloom.errors import InputError
 
 ABOUT_KEYS = (
@@ -85,12 +85,6 @@ class Truth:
         """Which sequences have values, [n]."""
         return np.asarray(np.isfinite(self.values).all(axis=0))
 
-    @property
-    def step_effect(self) -> NDArray[np.float64]:
-        """p under on less p under off at each logged step, [n, L]."""
-        pair = self.potentials.astype(np.float64)
-        return np.asarray(pair[..., 1] - pair[..., 0])
-
     def value(self, policy: str) -> NDArray[np.float64]:
         """Values [n] of the named policy. Raises InputError for a policy that is not among them."""
         if policy not in self.about["policies"]:
@@ -125,18 +119,14 @@ def write_truth(truth: Truth, folder: Path) -> None:
 
 def read_truth(folder: Path) -> Truth:
     """Read and check the artifact in ``folder``. Raises InputError for a missing file or one that breaks the schema."""
-    tensors, about = folder / "truth.safetensors", folder / "truth.json"
-    for path in (tensors, about):
-        if not path.is_file():
-            raise InputError(f"{path}: expected a file of a truth, found no such file")
+    tensors = folder / "truth.safetensors"
+    if not tensors.is_file():
+        raise InputError(f"{tensors}: expected a file of a truth, found no such file")
     try:
         loaded = load_file(tensors)
     except SafetensorError as error:
         raise InputError(f"{tensors}: expected safetensors, found {error}") from error
-    try:
-        described = json.loads(about.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{about}: expected JSON, found {error.msg} at line {error.lineno}") from error
+    described = read_json(folder / "truth.json", "a file of a truth")
     if set(loaded) != set(TENSORS):
         raise InputError(f"{tensors}: expected tensors {', '.join(TENSORS)}, found {', '.join(sorted(loaded))}")
     truth = Truth(**loaded, about=described)
