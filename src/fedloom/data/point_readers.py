@@ -5,7 +5,6 @@ Files are streamed in blocks of some megabytes, so memory does not grow with the
 
 from __future__ import annotations
 
-import inspect
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from fedloom.data.named import named_reader
 from fedloom.data.points import Floats, Integers, Points, Progress, Tally, Vehicles
 from fedloom.data.polylines import BAD, parse_polylines, repeated, stamps
 from fedloom.data.raw import Raw
@@ -60,14 +60,12 @@ def trips_of_polylines(rows: pd.DataFrame, tally: Tally, vehicles: Vehicles, see
     reasons = {
         "rows_with_bad_json": counts == BAD,
         "rows_without_stamp": first < 0,
+        "rows_without_vehicle": rows["TAXI_ID"].eq("").to_numpy(),
         "repeated_trips": repeated(rows["TRIP_ID"].tolist(), seen),
         "trips_that_miss_data": (rows["MISSING_DATA"].str.lower() == "true").to_numpy(),
         "trips_without_points": counts == 0,
     }
-    kept = np.ones(len(rows), dtype=bool)
-    for reason, mask in reasons.items():
-        tally.add(reason, (mask & kept).sum())
-        kept &= ~mask
+    kept = tally.sift(reasons)
     tally.add("trips_of_one_point_kept", (kept & (counts == 1)).sum())
     counts = np.maximum(counts, 0)
     found = points_N2[np.repeat(kept, counts)]
@@ -122,17 +120,7 @@ def read_points(
     name: str, options: dict[str, Option], raw: RawFolder, tally: Tally, progress: Progress
 ) -> Iterator[Points]:
     """The blocks that reader ``name`` makes of ``raw``. Raises InputError for an unknown reader or option."""
-    if name not in POINT_READERS:
-        raise InputError(
-            f"panel: reader of hexagons: expected one of {', '.join(sorted(POINT_READERS))}, found {name!r}"
-        )
-    parameters = inspect.signature(POINT_READERS[name]).parameters.values()
-    allowed = [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
-    unknown = [option for option in options if option not in allowed]
-    if unknown:
-        expected = ", ".join(allowed) or "none"
-        raise InputError(f"panel: options of reader {name}: expected {expected}, found {unknown[0]!r}")
-    return POINT_READERS[name](raw, tally, progress, **options)
+    return named_reader(POINT_READERS, name, options, "panel: hexagons")(raw, tally, progress, **options)
 
 
 def _columns(time: str, lat: str, lon: str, divisor: int) -> tuple[str, str, str]:
@@ -150,14 +138,16 @@ def _points(
     for block in _blocks(file, (vehicle, *(name for place in places for name in place)), tally):
         rows = block.rows
         tally.rows += len(rows)
-        number = vehicles.numbers(rows[vehicle])
         stamped = [_seconds(rows[time]) for time, _, _ in places]
-        lost = np.any([time < 0 for time in stamped], axis=0)
-        tally.add("rows_without_stamp", lost.sum())
-        kept = ~lost
+        reasons = {
+            "rows_without_stamp": np.any([time < 0 for time in stamped], axis=0),
+            "rows_without_vehicle": (rows[vehicle].isna() | rows[vehicle].eq("")).to_numpy(),
+        }
+        kept = tally.sift(reasons)
+        number = vehicles.numbers(rows[vehicle][kept])
         for time, (_, lat, lon) in zip(stamped, places, strict=True):
             of = (_numbers(rows[name])[kept] / divisor for name in (lat, lon))
-            yield Points(number[kept], time[kept], *of)
+            yield Points(number, time[kept], *of)
         progress(tally.points, block.share)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import zipfile
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
+from fedloom.data.named import named_reader
 from fedloom.data.raw import Raw
 from fedloom.data.settings import Option
 from fedloom.data.tables import RawFolder, Table, numbers, parse_stamps, read_array, read_table, read_wide
@@ -192,15 +192,7 @@ READERS: dict[str, Reader] = {
 
 def read(name: str, options: dict[str, Option], raw: RawFolder) -> Table:
     """The table that reader ``name`` makes of ``raw``. Raises InputError for an unknown reader or option."""
-    if name not in READERS:
-        raise InputError(f"panel: reader: expected one of {', '.join(sorted(READERS))}, found {name!r}")
-    allowed = list(inspect.signature(READERS[name]).parameters)[1:]
-    unknown = [option for option in options if option not in allowed]
-    if unknown:
-        raise InputError(
-            f"panel: options of reader {name}: expected {', '.join(allowed) or 'none'}, found {unknown[0]!r}"
-        )
-    return READERS[name](raw, **options)
+    return named_reader(READERS, name, options, "panel")(raw, **options)
 
 
 def _positions(table: pd.DataFrame, lat: str, lon: str) -> pd.DataFrame:

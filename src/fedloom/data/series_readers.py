@@ -6,12 +6,12 @@ arguments. What has to be cleaned is cleaned afterwards.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
 
+from fedloom.data.named import named_reader
 from fedloom.data.raw import Raw
 from fedloom.data.recordings import Recording
 from fedloom.data.settings import Option
@@ -40,13 +40,14 @@ def table(
     anomaly labels. ``missing``: what the file writes for a missing value, beside leaving it empty. ``rows``: how many
     are read.
     """
-    frame = read_table(raw, nrows=rows, na_values=missing) if raw.form != "parquet" else read_table(raw).iloc[:rows]
+    frame = read_table(raw, nrows=rows, na_values=missing).iloc[:rows]
     named = columns.split("; ") if columns else []
-    for column in [*named, *(each for each in (stamp, label) if each)]:
+    apart = [each for each in (stamp, label) if each]
+    for column in [*named, *apart]:
         if column not in frame.columns:
             raise InputError(f"{raw.path}: expected a column {column!r}, found none")
     stamps = None if stamp is None else parse_stamps(frame[stamp].astype("str"), raw.path, pattern)
-    values = frame[named] if named else frame.drop(columns=[each for each in (stamp, label) if each])
+    values = frame[named] if named else frame.drop(columns=apart)
     values = numbers(values, raw.path) if named else values.select_dtypes("number")
     if not len(values.columns):
         raise InputError(f"{raw.path}: expected columns of numbers, found {', '.join(map(str, frame.columns))}")
@@ -60,8 +61,7 @@ def tsf(raw: Raw, name: str) -> list[Recording]:
     del name
     attributes: list[str] = []
     found: list[Recording] = []
-    lines = _data(raw, attributes, "latin-1")
-    for number, line in lines:
+    for number, line in _data(raw, attributes, "latin-1"):
         *given, values = line.split(":")
         if len(given) != len(attributes):
             raise InputError(f"{raw.path}: line {number}: expected {len(attributes)} attributes, found {len(given)}")
@@ -95,15 +95,7 @@ READERS: dict[str, Reader] = {reader.__name__: reader for reader in (table, tsf,
 
 def read_recordings(reader: str, raw: Raw, name: str, options: dict[str, Option]) -> list[Recording]:
     """What ``reader`` makes of ``raw``. Raises InputError for an unknown reader or option, or a file without series."""
-    if reader not in READERS:
-        raise InputError(f"series: reader: expected one of {', '.join(READERS)}, found {reader!r}")
-    allowed = list(inspect.signature(READERS[reader]).parameters)[2:]
-    unknown = [option for option in options if option not in allowed]
-    if unknown:
-        raise InputError(
-            f"series: options of reader {reader}: expected {', '.join(allowed) or 'none'}, found {unknown[0]!r}"
-        )
-    found = READERS[reader](raw, name, **options)
+    found = named_reader(READERS, reader, options, "series")(raw, name, **options)
     if not found or min(recording.length for recording in found) == 0:
         raise InputError(f"{raw.path}: expected series, found none")
     return found

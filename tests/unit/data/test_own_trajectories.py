@@ -103,8 +103,8 @@ def test_what_is_wrong_with_the_owners_is_named(owners: str, message: str, put: 
     ("reader", "options", "message"),
     [
         ("cvs", {}, "reader: expected one of csv, diabetes, open_bandit, statics, found 'cvs'"),
-        ("csv", {}, "options of csv: expected 'actions', found none"),
-        ("csv", {"actions": 3, "longst": 2}, "options of csv: expected actions, longest, found 'longst'"),
+        ("csv", {}, "options of reader csv: expected 'actions', found none"),
+        ("csv", {"actions": 3, "longst": 2}, "options of reader csv: expected actions, longest, found 'longst'"),
     ],
 )
 def test_an_unknown_reader_or_option_is_named(

@@ -200,7 +200,7 @@ def test_a_damaged_table_is_one_line(text: str, options: dict, said: str, put: P
         ("tsf", TSF + b"T3:1915-01-01 00-00-00:1,x\n", "line 8: expected numbers"),
         ("cases", CASES + b"1,2:3,4:up\n", "line 7: expected a class of left, right, found 'up'"),
         ("cases", CASES + b"1,2:3:left\n", "line 7: expected channels of one length"),
-        ("nothing", b"", "reader: expected one of table, tsf, cases, found 'nothing'"),
+        ("nothing", b"", "reader: expected one of cases, table, tsf, found 'nothing'"),
     ],
 )
 def test_a_damaged_file_is_one_line(reader: str, content: bytes, said: str, put: Put, tmp_path: Path) -> None:
