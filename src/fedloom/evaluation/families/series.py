@@ -20,18 +20,15 @@ from fedloom.evaluation.schema import write_metrics
 from fedloom.evaluation.series.audit import audit
 from fedloom.evaluation.series.examples import filled, foretold
 from fedloom.evaluation.series.foresee import Fill
-from fedloom.evaluation.series.model import NO_COMMON_MODEL, clients_answer, common_answer, has_common_model
+from fedloom.evaluation.series.model import clients_answer, common_answer, why_no_common_model
 from fedloom.evaluation.series.reconstruction import Predict, reconstruct, reconstruction_rows
-from fedloom.evaluation.series.targets import Targets, read_targets
+from fedloom.evaluation.series.targets import TARGETS, Targets, read_targets
 from fedloom.evaluation.series.zeroshot import forecast_rows, imputation_rows, unseen_rows
 from fedloom.federation.runs import Maker, Run, read_run
 from fedloom.federation.tasks.series import SeriesTask, SeriesWindows
 
 Row = dict[str, Any]
 SELECTIONS = ("selected", "last")
-TARGETS = "targets"
-"""Role of the held-out sets among the datasets that stand beside a federation."""
-
 CORE_SETS = {"core.initial", "core.learned", "core.sent", "core.size"}
 """Buffers of clients that build core-sets, as they were in the judged round."""
 
@@ -48,10 +45,11 @@ def evaluate(folders: Folders, out: Path, make: Maker, device: torch.device) -> 
     targets = None
     if TARGETS in folders.beside:
         targets = read_targets(folders.beside[TARGETS], device, run.task.dtype)
+    domains = read_about(folders.data)["domains"]
     rows = []
     diagnostics: dict[str, NDArray[Any]] = {}
     for selection in SELECTIONS:
-        rows_of, found = _judge(run, selection, targets, read_about(folders.data)["domains"])
+        rows_of, found = _judge(run, selection, targets, domains)
         rows.append(as_metrics(rows_of, run.spec, selection))
         diagnostics |= found
     write_metrics(pd.concat(rows, ignore_index=True), out / "metrics.parquet")
@@ -66,7 +64,7 @@ def _judge(
     task: SeriesTask = run.task
     diverged = run.verdict == "diverged"
     weights = {} if diverged else run.weights(selection)
-    predict: dict[str | None, Predict] = {None: _nothing} if diverged else clients_answer(run, weights)
+    predict: dict[str | None, Predict] = {None: _zeros} if diverged else clients_answer(run, weights)
     rows = reconstruction_rows(reconstruct(task, predict, TOKENS_AT_ONCE), task.ids)
     if diverged:
         rows = blank(rows, str(run.reason))
@@ -74,11 +72,11 @@ def _judge(
         return rows, {}
     found = {} if diverged else filled(task, predict[None], domains)
     if targets is not None:
-        common = not diverged and has_common_model(run)
-        fill = common_answer(run, weights) if common else _zeros
+        reason = why_no_common_model(run)
+        fill = _zeros if reason else common_answer(run, weights)
         unseen = target_rows(fill, targets, task)
-        rows += unseen if common else blank(unseen, str(run.reason) if diverged else NO_COMMON_MODEL)
-        if common:
+        rows += blank(unseen, reason) if reason else unseen
+        if not reason:
             found |= foretold(fill, targets.of("forecast"), task.length, task.patch)
     if weights.keys() >= CORE_SETS:
         of_sets, distances = audit(task, {name.removeprefix("core."): weights[name] for name in CORE_SETS})
@@ -103,9 +101,6 @@ def blank(rows: list[Row], reason: str) -> list[Row]:
     return [row if "prediction=" in row["condition"] else row | emptied for row in rows]
 
 
-def _nothing(batch: SeriesWindows, rows: Tensor) -> Tensor:
-    return torch.zeros_like(batch.x)
-
-
-def _zeros(batch: SeriesWindows) -> Tensor:
+def _zeros(batch: SeriesWindows, *_: Tensor) -> Tensor:
+    """Stands for an answer that there is not, where only the reference rows are kept."""
     return torch.zeros_like(batch.x)

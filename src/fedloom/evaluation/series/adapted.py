@@ -16,12 +16,11 @@ from fedloom.evaluation.series.classes import class_rows
 from fedloom.evaluation.series.finetune import Adaptation, Start
 from fedloom.evaluation.series.fullshot import full_shot_rows, imputed_rows
 from fedloom.evaluation.series.m4 import m4_rows
-from fedloom.evaluation.series.model import NO_COMMON_MODEL, has_common_model
-from fedloom.evaluation.series.targets import Targets, read_targets
+from fedloom.evaluation.series.model import why_no_common_model
+from fedloom.evaluation.series.targets import TARGETS, Targets, read_targets
 from fedloom.federation.runs import Maker, read_run
 
 Row = dict[str, Any]
-TARGETS = "targets"
 TASKS = {
     "full_shot": ("forecast", full_shot_rows, ("mse", "mae")),
     "imputed": ("imputation", imputed_rows, ("mse", "mae")),
@@ -43,7 +42,7 @@ def adapt(folders: Folders, out: Path, make: Maker, settings: Adaptation, device
     if TARGETS not in folders.beside:
         raise InputError(f"{folders.data}: beside: expected a dataset with the role {TARGETS!r}, found none")
     run = read_run(folders.run, folders.data, folders.partition, make, device)
-    reason = run.reason if run.verdict == "diverged" else None if has_common_model(run) else NO_COMMON_MODEL
+    reason = why_no_common_model(run)
     targets = read_targets(folders.beside[TARGETS], device, run.task.dtype)
     rows = _null_rows(targets, reason) if reason else adapted_rows(Start.of(run), targets, settings)
     write_metrics(as_metrics(rows, run.spec, "selected"), out / "adapted.parquet")

@@ -13,7 +13,7 @@ from fedloom.evaluation.rows import condition, row
 from fedloom.evaluation.series.detection import Bools, Floats, adjusted, f1, threshold
 from fedloom.evaluation.series.finetune import Adaptation, Start, learn
 from fedloom.evaluation.series.foresee import Fill
-from fedloom.evaluation.series.targets import Channel, Cut, Part, cut, joined
+from fedloom.evaluation.series.targets import Channel, Part, cut, joined
 from fedloom.evaluation.series.zeroshot import as_windows, windows_of
 from fedloom.federation.masking import points, token_seen, visible_scale
 from fedloom.federation.randomness import name_key, uniform
@@ -72,18 +72,16 @@ def _learned(start: Start, case: str, channels: Sequence[Channel], settings: Ada
     fill = start.fill(model)
 
     def loss(some: Tensor) -> Tensor:
-        chosen = some.to(train.past.device)
-        own = Cut(train.past[chosen], train.future[chosen], train.keys[chosen])
+        own = train.of(some)
         # A window's pass goes by its place, so that every token is hidden in some.
-        offsets = (chosen % PERIOD)[:, None]
+        offsets = (some % PERIOD)[:, None].to(own.past.device)
         asked, scored = _hidden(as_windows(own, start.patch), offsets)
         _, sd = visible_scale(asked.x, asked.seen * ~scored)
         error = (fill(asked) - own.past.nan_to_num(0.0)) / sd
         return (error.square() * scored).sum() / scored.sum().clamp(min=1)
 
-    list(
-        learn([(list(model.parameters()), settings.lr)], loss, len(train.past), f"anomaly/{case}", start.seed, settings)
-    )
+    purpose = f"anomaly/{case}"
+    list(learn([(list(model.parameters()), settings.lr)], loss, len(train.past), purpose, start.seed, settings))
     return fill
 
 
@@ -101,8 +99,7 @@ def _part_scores(fill: Fill, channels: Sequence[Channel], part: Part, start: Sta
     windows = joined([cut(channel, ends, start.length, 0) for channel in channels])
     error = torch.zeros_like(windows.past, dtype=torch.float64)
     for places in torch.arange(len(windows.past)).split(AT_ONCE):
-        own = Cut(windows.past[places], windows.future[places], windows.keys[places])
-        plain = as_windows(own, start.patch)
+        plain = as_windows(windows.of(places), start.patch)
         for offset in range(PERIOD):
             asked, scored = _hidden(plain, torch.full((len(places), 1), offset, device=plain.x.device))
             error[places] += ((fill(asked) - plain.x).square() * scored).to(torch.float64)

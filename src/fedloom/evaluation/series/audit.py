@@ -66,8 +66,7 @@ def _windows(task: SeriesTask, part: str, client: int) -> Tensor:
     numbers = torch.arange(int(task.sizes(part)[client]), device=task.device)[None]
     if not numbers.numel():
         return task.values.new_zeros(0, task.length)
-    keys = task.windows[part].key[task.numbers(part, row, numbers)[0]][0]
-    numbers = numbers[:, keys.argsort()[:MOST]]
+    numbers = numbers[:, task.window_keys(part, row, numbers)[0].argsort()[:MOST]]
     batch = task.batch(part, row, numbers)
     whole = batch.seen[0].amin(1) > 0
     x, seen = batch.x[0][whole], batch.seen[0][whole]

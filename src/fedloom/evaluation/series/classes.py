@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -72,10 +72,9 @@ def class_rows(start: Start, sets: Mapping[str, Sequence[Channel]], settings: Ad
             return cross_entropy(model(own), own.label)
 
         # A batch of cases is already many windows.
-        small = Adaptation(**vars(settings) | {"batch": CASES_AT_ONCE})
+        small = replace(settings, batch=CASES_AT_ONCE, epochs=max(EPOCHS))
         groups = [(list(model.body.parameters()), settings.lr), (list(model.head.parameters()), settings.head_lr)]
-        steps = learn(groups, loss, len(train.label), f"classes/{name}", start.seed, small, epochs=max(EPOCHS))
-        for epoch, _ in enumerate(steps, start=1):
+        for epoch in learn(groups, loss, len(train.label), f"classes/{name}", start.seed, small):
             if epoch in EPOCHS:
                 under = condition(task="classification", target=name, epochs=epoch)
                 rows.append(row("accuracy", _accuracy(model, test), len(test.label), under, unit="mean"))

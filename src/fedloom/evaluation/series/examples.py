@@ -34,7 +34,7 @@ def filled(task: SeriesTask, predict: Predict, domains: Mapping[str, str]) -> Ar
             continue
         rows = torch.tensor([position], device=task.device)
         numbers = torch.arange(int(task.sizes("test")[position]), device=task.device)[None]
-        keys = task.windows["test"].key[task.numbers("test", rows, numbers)[0]]
+        keys = task.window_keys("test", rows, numbers)
         batch = task.batch("test", rows, numbers)
         holes = (batch.seen[0] == 0).sum(1)
         chosen = int(np.lexsort((keys[0].cpu().numpy(), holes.cpu().numpy()))[0])

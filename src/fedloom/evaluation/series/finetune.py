@@ -94,23 +94,20 @@ def learn(
     purpose: str,
     seed: int,
     settings: Adaptation,
-    epochs: int | None = None,
 ) -> Iterator[int]:
-    """Train on samples 0..n-1; yield the number of steps so far after every epoch.
+    """Train on samples 0..n-1; yield the number of epochs so far after each.
 
     ``groups`` are parameters with their learning rates, ``loss`` of samples [B] a scalar. AdamW without decay.
     """
     optimiser = torch.optim.AdamW([{"params": p, "lr": lr} for p, lr in groups if p], weight_decay=0.0)
     trained = [parameter for parameters, _ in groups for parameter in parameters]
-    steps = 0
-    for epoch in range(settings.epochs if epochs is None else epochs):
+    for epoch in range(settings.epochs):
         for some in order(seed, purpose, epoch, n).split(settings.batch):
             optimiser.zero_grad()
             loss(some).backward()
             torch.nn.utils.clip_grad_norm_(trained, settings.clip)
             optimiser.step()
-            steps += 1
-        yield steps
+        yield epoch + 1
 
 
 def zero_linear(inputs: int, outputs: int, like: Tensor) -> nn.Linear:

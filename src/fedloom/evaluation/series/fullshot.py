@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedloom.evaluation.rows import condition, row
+from fedloom.evaluation.rows import condition
 from fedloom.evaluation.series.finetune import Adaptation, Start, learn, zero_linear
 from fedloom.evaluation.series.masks import POINT_RATES, drop_points
 from fedloom.evaluation.series.targets import Channel, Cut, Part, horizons, joined
@@ -19,7 +19,9 @@ from fedloom.evaluation.series.zeroshot import (
     Errors,
     as_windows,
     batches,
+    error_rows,
     forecast_windows,
+    mean_of,
     windows_of,
 )
 
@@ -56,11 +58,11 @@ def full_shot_rows(start: Start, sets: Mapping[str, Sequence[Channel]], settings
     for name, channels in sets.items():
         asked = horizons(channels)
         found = [_full_shot(start, name, channels, horizon, settings) for horizon in asked]
+        under = condition(task="full_shot", target=name)
         for horizon, (values, n, reason) in zip(asked, found, strict=True):
-            rows += _rows(values, n, reason, horizon=str(horizon), under=condition(task="full_shot", target=name))
-        reason = next((r for _, _, r in found if r), None)
-        mean = {metric: sum(values[metric] for values, _, _ in found) / len(found) for metric in ("mse", "mae")}
-        rows += _rows(mean, len(asked), reason, horizon="all", under=condition(task="full_shot", target=name))
+            rows += error_rows(values, n, under, reason, str(horizon))
+        why = next((r for values, _, r in found if values["mse"] != values["mse"]), NOTHING)
+        rows += error_rows(mean_of([values for values, _, _ in found]), len(asked), under, why)
     return rows
 
 
@@ -83,28 +85,20 @@ def imputed_rows(start: Start, sets: Mapping[str, Sequence[Channel]], settings: 
             fill = start.fill(model)
 
             def loss(some: Tensor, train: Cut = train, fill: Any = fill) -> Tensor:
-                chosen = _of(train, some)
+                chosen = train.of(some)
                 total = chosen.past.new_zeros(())
                 # A window's rate goes by its place, so that every rate is learned from.
                 for place, rate in enumerate(POINT_RATES):
-                    mine = (some % len(POINT_RATES) == place).to(chosen.past.device)
-                    if mine.any():
-                        own = _of(chosen, mine.nonzero()[:, 0])
+                    mine = (some % len(POINT_RATES) == place).nonzero()[:, 0]
+                    if len(mine):
+                        own = chosen.of(mine)
                         asked, dropped = drop_points(as_windows(own, start.patch), own.keys, rate)
                         error = (fill(asked) - own.x) * dropped
                         total = total + error.square().sum() / dropped.sum().clamp(min=1)
                 return total / len(POINT_RATES)
 
-            list(
-                learn(
-                    [(list(model.parameters()), settings.lr)],
-                    loss,
-                    len(train.past),
-                    f"impute/{name}",
-                    start.seed,
-                    settings,
-                )
-            )
+            every = [(list(model.parameters()), settings.lr)]
+            list(learn(every, loss, len(train.past), f"impute/{name}", start.seed, settings))
             with torch.no_grad():
                 for rate in POINT_RATES:
                     for some in batches(test, AT_ONCE):
@@ -113,16 +107,16 @@ def imputed_rows(start: Start, sets: Mapping[str, Sequence[Channel]], settings: 
         means = {rate: sums.means() for rate, sums in errors.items()}
         for rate, values in means.items():
             under = condition(task="imputed", target=name, rate=f"{rate:g}")
-            rows += _rows(values, errors[rate].n, reason, under=under)
-        mean = {metric: sum(values[metric] for values in means.values()) / len(means) for metric in ("mse", "mae")}
-        rows += _rows(mean, len(means), reason, under=condition(task="imputed", target=name, rate="mean"))
+            rows += error_rows(values, errors[rate].n, under, reason)
+        under = condition(task="imputed", target=name, rate="mean")
+        rows += error_rows(mean_of(list(means.values())), len(means), under, reason)
     return rows
 
 
 def _full_shot(
     start: Start, name: str, channels: Sequence[Channel], horizon: int, settings: Adaptation
-) -> tuple[dict[str, float], int, str | None]:
-    """Test errors, their count, and why there are none."""
+) -> tuple[dict[str, float], int, str]:
+    """Test errors, their count, and why there are none, where there are none."""
     asked: dict[Part, int] = {"train": settings.windows, "validation": settings.tested, "test": settings.tested}
     parts = {
         part: [own for _, own in forecast_windows(channels, part, start.length, horizon, most)]
@@ -140,7 +134,7 @@ def _full_shot(
         judged.append((_errors(model, validation).means()["mse"], how, model))
     best = min(judged, key=lambda each: each[0])[2]
     errors = _errors(best, test)
-    return errors.means(), errors.n, None if errors.n else NOTHING
+    return errors.means(), errors.n, NOTHING
 
 
 def _learned(start: Start, train: Cut, horizon: int, how: str, purpose: str, settings: Adaptation) -> Forecaster:
@@ -149,7 +143,7 @@ def _learned(start: Start, train: Cut, horizon: int, how: str, purpose: str, set
         model.body.requires_grad_(False)
 
     def loss(some: Tensor) -> Tensor:
-        own = _of(train, some)
+        own = train.of(some)
         known = ~own.future.isnan()
         # Not by where(): the gradient of a square of NaN would be NaN all the same.
         error = (model(own) - own.future.nan_to_num(0.0)) * known
@@ -167,15 +161,3 @@ def _errors(model: Forecaster, windows: Cut) -> Errors:
     for some in batches(windows, AT_ONCE):
         errors.add(model(some), some.future, ~some.future.isnan())
     return errors
-
-
-def _of(windows: Cut, some: Tensor) -> Cut:
-    chosen = some.to(windows.past.device)
-    return Cut(windows.past[chosen], windows.future[chosen], windows.keys[chosen])
-
-
-def _rows(values: Mapping[str, float], n: int, reason: str | None, under: str, horizon: str = "all") -> list[Row]:
-    return [
-        row(m, value, n, under, unit="mean", horizon=horizon, reason=(reason or NOTHING) if value != value else None)
-        for m, value in values.items()
-    ]

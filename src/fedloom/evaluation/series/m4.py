@@ -14,7 +14,7 @@ from fedloom.evaluation.series.competition import mase, naive2, owa, smape
 from fedloom.evaluation.series.finetune import Adaptation, Start, learn
 from fedloom.evaluation.series.foresee import rollout, with_future
 from fedloom.evaluation.series.targets import Channel, cut, joined, origins
-from fedloom.federation.masking import visible_scale
+from fedloom.federation.masking import points, visible_scale
 
 Row = dict[str, Any]
 
@@ -61,13 +61,11 @@ def _forecasts(
     fill = start.fill(model)
 
     def loss(some: Tensor) -> Tensor:
-        chosen = some.to(train.past.device)
-        past, future = train.past[chosen], train.future[chosen]
-        seen = (~past.isnan()).to(past.dtype)
-        asked = with_future(past.nan_to_num(0.0), seen, width, start.patch)
-        _, sd = visible_scale(asked.x, asked.seen * (1 - _last(asked.x, width)))
-        known_BH = ~future.isnan()
-        error = (fill(asked)[:, -width:] - future.nan_to_num(0.0)) * known_BH / sd
+        own = train.of(some)
+        asked = with_future(own.x, own.seen, width, start.patch)
+        _, sd = visible_scale(asked.x, asked.seen * ~points(asked.hidden, start.length))
+        known_BH = ~own.future.isnan()
+        error = (fill(asked)[:, -width:] - own.future.nan_to_num(0.0)) * known_BH / sd
         return error.square().sum() / known_BH.sum().clamp(min=1)
 
     purpose = f"m4/{name}"
@@ -76,9 +74,3 @@ def _forecasts(
     with torch.no_grad():
         found = rollout(fill, ends.x, ends.seen, horizon, start.patch)
     return found.double().cpu().numpy()
-
-
-def _last(x_BL: Tensor, width: int) -> Tensor:
-    mask = torch.zeros_like(x_BL)
-    mask[:, -width:] = 1
-    return mask

@@ -31,9 +31,11 @@ def clients_answer(run: Run, weights: Tensors) -> dict[str | None, Predict]:
     return found
 
 
-def has_common_model(run: Run) -> bool:
-    """Whether all clients are judged by the same weights, which can then be asked about data of nobody's."""
-    return run.method.pools or bool(run.method.shared)
+def why_no_common_model(run: Run) -> str | None:
+    """Return why there are no weights that all clients are judged by; None where they can be asked about any data."""
+    if run.verdict == "diverged":
+        return str(run.reason)
+    return None if run.method.pools or run.method.shared else NO_COMMON_MODEL
 
 
 def common_answer(run: Run, weights: Tensors) -> Fill:

@@ -74,7 +74,7 @@ def reconstruct(
     sums = {(name, rate): Sums(len(task.ids), task.device) for name in names for rate in rates}
     for rows, numbers in task.chunks("test", chunk):
         batch = task.batch("test", rows, numbers)
-        keys = task.windows["test"].key[task.numbers("test", rows, numbers)[0]]
+        keys = task.window_keys("test", rows, numbers)
         for rate in rates:
             asked, scored = hide_tokens(batch, keys, rate)
             visible = (asked.seen > 0) & ~scored
@@ -86,13 +86,8 @@ def reconstruct(
     return sums
 
 
-def reconstruction_rows(
-    sums: Mapping[tuple[str | None, float], Sums], clients: Sequence[str], **also: str
-) -> list[Row]:
-    """Return rows ``mse`` and ``mae`` of every client and their mean, by rate and as a mean over rates.
-
-    ``also`` are further parts of the rows' condition.
-    """
+def reconstruction_rows(sums: Mapping[tuple[str | None, float], Sums], clients: Sequence[str]) -> list[Row]:
+    """Return rows ``mse`` and ``mae`` of every client and their mean, by rate and as a mean over rates."""
     rows = []
     names, rates = list(dict.fromkeys(n for n, _ in sums)), list(dict.fromkeys(r for _, r in sums))
     for name in names:
@@ -108,7 +103,6 @@ def reconstruction_rows(
                     rate="mean" if rate is None else f"{rate:g}",
                     form=OWN if name == OWN else None,
                     prediction=None if name == OWN else name,
-                    **also,
                 )
                 rows += _client_rows(metric, value_CSM[:, s, m], windows, clients, under)
     return rows

@@ -18,6 +18,9 @@ from fedloom.federation.randomness import derive, name_key
 Part = Literal["train", "validation", "test"]
 Floats = NDArray[np.float64]
 
+TARGETS = "targets"
+"""Role of the held-out sets among the datasets that stand beside a federation."""
+
 WEEK = 7 * 24 * 3600
 LONG, WEEKLY = (96, 192, 336, 720), (24, 36, 48, 60)
 SHARES = (0.7, 0.8)
@@ -119,6 +122,11 @@ class Cut:
     def seen(self) -> Tensor:
         """1 where the past is known."""
         return (~self.past.isnan()).to(self.past.dtype)
+
+    def of(self, some: Tensor) -> Cut:
+        """Return some of the windows."""
+        chosen = some.to(self.past.device)
+        return Cut(self.past[chosen], self.future[chosen], self.keys[chosen])
 
 
 def cut(channel: Channel, at_B: NDArray[np.int64], back: int, ahead: int) -> Cut:

@@ -50,6 +50,19 @@ class Errors:
         )
 
 
+def mean_of(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of errors, such as those of several horizons or rates; NaN where one of them is."""
+    return {metric: float(np.mean([value[metric] for value in values])) for metric in ("mse", "mae")}
+
+
+def error_rows(values: Mapping[str, float], n: int, under: str, reason: str, horizon: str = "all") -> list[Row]:
+    """Return a row for each error of a held-out set, with ``reason`` where it is NaN."""
+    return [
+        row(metric, value, n, under, unit="mean", horizon=horizon, reason=reason if np.isnan(value) else None)
+        for metric, value in values.items()
+    ]
+
+
 def batches(cut_: Cut, size: int) -> list[Cut]:
     """Return the windows in batches of at most ``size``."""
     parts = zip(cut_.past.split(size), cut_.future.split(size), cut_.keys.split(size), strict=True)
@@ -92,10 +105,11 @@ def forecast_rows(
                     errors["seasonal_naive"].add(naive, own.future, ~own.future.isnan())
             for who, sums in errors.items():
                 found.setdefault(who, []).append(sums.means())
-                rows += _rows(sums.means(), sums.n, str(horizon), name, who, "forecast", TOO_SHORT)
+                under = condition(task="forecast", target=name, prediction=who)
+                rows += error_rows(sums.means(), sums.n, under, TOO_SHORT, str(horizon))
         for who, values in found.items():
-            mean = {metric: float(np.mean([value[metric] for value in values])) for metric in ("mse", "mae")}
-            rows += _rows(mean, len(asked), "all", name, who, "forecast", TOO_SHORT)
+            under = condition(task="forecast", target=name, prediction=who)
+            rows += error_rows(mean_of(values), len(asked), under, TOO_SHORT)
     return rows
 
 
@@ -169,25 +183,9 @@ def _filled_rows(
                     errors[other].add(interpolate(asked.x, visible), some.past, scored)
             for who, sums in errors.items():
                 found.setdefault(who, []).append(sums.means())
-                rows += _rows(sums.means(), sums.n, "all", name, who, task, NOTHING, f"{rate:g}")
+                under = condition(task=task, target=name, prediction=who, rate=f"{rate:g}")
+                rows += error_rows(sums.means(), sums.n, under, NOTHING)
         for who, values in found.items():
-            mean = {metric: float(np.mean([value[metric] for value in values])) for metric in ("mse", "mae")}
-            rows += _rows(mean, len(rates), "all", name, who, task, NOTHING, "mean")
+            under = condition(task=task, target=name, prediction=who, rate="mean")
+            rows += error_rows(mean_of(values), len(rates), under, NOTHING)
     return rows
-
-
-def _rows(
-    values: Mapping[str, float],
-    n: int,
-    horizon: str,
-    target: str,
-    who: str | None,
-    task: str,
-    reason: str,
-    rate: str | None = None,
-) -> list[Row]:
-    under = condition(task=task, target=target, prediction=who, rate=rate)
-    return [
-        row(metric, value, n, under, unit="mean", horizon=horizon, reason=reason if np.isnan(value) else None)
-        for metric, value in values.items()
-    ]

@@ -37,7 +37,7 @@ def test_errors_are_means_over_points_then_windows_then_clients_then_rates(task:
         rows = torch.tensor([row])
         numbers = torch.arange(int(task.sizes("test")[row]))[None]
         batch = task.batch("test", rows, numbers)
-        keys = task.windows["test"].key[task.numbers("test", rows, numbers)[0]]
+        keys = task.window_keys("test", rows, numbers)
         for rate in RATES:
             _, scored = hide_tokens(batch, keys, rate)
             errors = [
@@ -53,7 +53,7 @@ def test_errors_are_means_over_points_then_windows_then_clients_then_rates(task:
 def test_what_is_hidden_cannot_be_seen(task: SeriesTask) -> None:
     rows, numbers = next(task.chunks("test", 64))
     batch = task.batch("test", rows, numbers)
-    keys = task.windows["test"].key[task.numbers("test", rows, numbers)[0]]
+    keys = task.window_keys("test", rows, numbers)
     for rate in RATES:
         asked, scored = hide_tokens(batch, keys, rate)
         assert not asked.x[scored].any()
@@ -68,7 +68,7 @@ def test_what_is_hidden_cannot_be_seen(task: SeriesTask) -> None:
 def test_masks_belong_to_windows_not_to_their_place_in_a_batch(task: SeriesTask) -> None:
     rows, numbers = next(task.chunks("test", 64))
     batch = task.batch("test", rows, numbers)
-    keys = task.windows["test"].key[task.numbers("test", rows, numbers)[0]]
+    keys = task.window_keys("test", rows, numbers)
     turned = SeriesWindows(*(values.flip(1) for values in batch))
     assert torch.equal(
         hide_tokens(turned, keys.flip(1), 0.5)[0].hidden, hide_tokens(batch, keys, 0.5)[0].hidden.flip(1)
@@ -82,7 +82,7 @@ def test_masks_belong_to_windows_not_to_their_place_in_a_batch(task: SeriesTask)
 def test_masks_of_single_points_agree_between_batches(task: SeriesTask) -> None:
     rows, numbers = next(task.chunks("test", 64))
     batch = task.batch("test", rows, numbers)
-    keys = task.windows["test"].key[task.numbers("test", rows, numbers)[0]]
+    keys = task.window_keys("test", rows, numbers)
     one = SeriesWindows(*(values[:, :1] for values in batch))
     assert torch.equal(drop_points(one, keys[:, :1], 0.25)[1], drop_points(batch, keys, 0.25)[1][:, :1])
 
