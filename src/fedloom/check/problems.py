@@ -18,6 +18,7 @@ from fedloom.federation.task import Task
 from fedloom.federation.tasks.forecast import ForecastTask, forecast_task
 from fedloom.federation.tasks.series import SeriesTask, series_task
 from fedloom.federation.tasks.trajectory import TrajectoryTask, trajectory_task
+from fedloom.partition.trajectories import TrajectoryPartition
 
 NAMES = "abcde"
 CLIENTS, STEPS, HISTORY, HORIZON = len(NAMES), 160, 12, 4
@@ -127,7 +128,8 @@ class TrajectoryProblem:
         }
         assignment = pd.DataFrame({"id": self.table.table["id"], "client": self.client, "part": self.part})
         clients = pd.DataFrame(index=list(self.ids))
-        return trajectory_task(self.table, about, clients, assignment, protocol, torch.device(device))
+        dealt = TrajectoryPartition(about, assignment, clients)
+        return trajectory_task(self.table, dealt, protocol, torch.device(device))
 
     def pick(self, order: list[int]) -> TrajectoryProblem:
         """The same problem with these clients, in this order."""

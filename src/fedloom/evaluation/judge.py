@@ -182,8 +182,7 @@ class Judge:
         plans = np.concatenate([plan(policy, np.array([width]), width) for policy in POLICIES])
         actions = np.array(self.task.anchors)[plans]
         row_of = self._truth_row()
-        valued = np.asarray(np.isfinite(self.truth.values).all(axis=0))
-        units = self.test.at[valued[row_of[self.test.at]]]
+        units = self.test.at[self.truth.valued[row_of[self.test.at]]]
         units = units[np.argsort(self.task.units.cpu().numpy()[units], kind="stable")[:most]]
         floors = self.truth.floor[:draws]
         device, draws = self.task.device, len(floors)

@@ -23,6 +23,7 @@ from fedloom.evaluation.judge import Judge, Part
 from fedloom.evaluation.offpolicy.rows import on_policy_row
 from fedloom.evaluation.offpolicy.stochastic import action_shares, stochastic_rows
 from fedloom.federation.worlds import World
+from fedloom.partition.trajectories import read_trajectory_partition
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,8 +54,9 @@ def read_sampler(data: Path, partition: Path, judged: TrajectorySet) -> Sampler:
     for key in ("actions", "a_names"):
         if log.about[key] != judged.about[key]:
             raise InputError(f"{data}: {key}: expected those of {judged.about['dataset']}, found {log.about[key]}")
-    assignment = pd.read_parquet(partition / "assignment.parquet").set_index("id").loc[log.table["id"]]
-    clients = [str(name) for name in pd.read_parquet(partition / "clients.parquet").index]
+    dealt = read_trajectory_partition(partition)
+    assignment = dealt.assignment.set_index("id").loc[log.table["id"]]
+    clients = [str(name) for name in dealt.clients.index]
     steps = flat_steps(log)
     columns = place_columns(log.about["a_names"])
     place_R, action_R = places(steps.a, columns), steps.t.astype(np.int64)

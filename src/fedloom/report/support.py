@@ -10,12 +10,14 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
+from fedloom.evaluation.offpolicy.weights import CLIPPING
 from fedloom.report.causal import POLICY_LABELS, methods, pick, practical, tidy
 from fedloom.report.figure import Figure
 from fedloom.report.labels import method_label
 from fedloom.report.layout import Cell, Table
 from fedloom.report.shown import Shown
 
+LEAST = CLIPPING["estimated"].least_propensity
 HORIZONS = ("1", "2", "3", "5", "all")
 WIDTH, ROW_HEIGHT, LEGEND_HEIGHT = 7.2, 2.3, 0.5
 
@@ -41,8 +43,8 @@ def support(shown: Shown) -> Table:
         "Whole windows: sequences that follow the policy through the whole window / effective sample size (Σw)²/Σw², "
         "and why a value would say nothing: no match, low ess (below 30), clipped (a bound changed more than a tenth "
         "of the weights), no outcome (all outcomes alike), too short (no sequence is that long). A weight is at most "
-        "n/√m where m of n steps follow the policy; an estimated propensity counts as 0.01 or more. Weights do not "
-        f"depend on the method; these are {method_label(of['method'].iloc[0])}'s. {shown.facts}"
+        f"n/√m where m of n steps follow the policy; an estimated propensity counts as {LEAST:g} or more. Weights do "
+        f"not depend on the method; these are {method_label(of['method'].iloc[0])}'s. {shown.facts}"
     )
     return Table(header, rows, shown.caption, notes, frame[frame["of_propensity"] != ""])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import client_keys, derive
 from fedloom.federation.task import Predict, Validation
+from fedloom.partition.trajectories import TrajectoryPartition, read_trajectory_partition, scaled
 
 COMMON_ACTIONS = 15  # actions that losses may group by; the rest are one group
 
@@ -70,10 +70,7 @@ class TrajectoryTask:
     @classmethod
     def read(cls, data: Path, partition: Path, protocol: Protocol, device: torch.device) -> TrajectoryTask:
         """The task of the trajectories and partition artifacts (folders), on ``device``."""
-        described = json.loads((partition / "partition.json").read_text())
-        clients = pd.read_parquet(partition / "clients.parquet")
-        assignment = pd.read_parquet(partition / "assignment.parquet")
-        return trajectory_task(read_trajectories(data), described, clients, assignment, protocol, device)
+        return trajectory_task(read_trajectories(data), read_trajectory_partition(partition), protocol, device)
 
     @property
     def device(self) -> torch.device:
@@ -122,11 +119,6 @@ class TrajectoryTask:
         return Validation(float(nats.sum() / steps.sum()), {"validation_nats": nats / steps})
 
 
-def _scaled(values: NDArray[Any], mean: list[float], sd: list[float]) -> NDArray[np.float64]:
-    """Columns standardised; an unknown entry becomes the column's mean, 0."""
-    return np.nan_to_num((values.astype(np.float64) - np.asarray(mean)) / np.asarray(sd), nan=0.0)
-
-
 def _members(assignment: pd.DataFrame, part: str, clients: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions of a part's sequences as [C, n] padded with -1, and counts [C]."""
     chosen = assignment[assignment["part"] == part]
@@ -146,25 +138,20 @@ def _by_support(padded: Padded, train: NDArray[np.int64], actions: int) -> NDArr
 
 
 def trajectory_task(
-    data: TrajectorySet,
-    partition: dict[str, Any],
-    clients: pd.DataFrame,
-    assignment: pd.DataFrame,
-    protocol: Protocol,
-    device: torch.device,
+    data: TrajectorySet, partition: TrajectoryPartition, protocol: Protocol, device: torch.device
 ) -> TrajectoryTask:
     """Put trajectories and their partition on ``device``.
 
     Raises InputError where the partition and the trajectories hold other sequences.
     """
-    ids = [str(c) for c in clients.index]
+    about, ids = partition.about, [str(c) for c in partition.clients.index]
     table = data.table.set_index("id")
-    assignment = assignment.set_index("id").reindex(table.index)
+    assignment = partition.assignment.set_index("id").reindex(table.index)
     if assignment["client"].isna().any():
         missing = assignment.index[assignment["client"].isna()][0]
-        raise InputError(f"partition of {partition['dataset']}: expected every sequence, found none for id {missing}")
+        raise InputError(f"partition of {about['dataset']}: expected every sequence, found none for id {missing}")
     assignment = assignment.reset_index()
-    padded = pad(data)
+    padded = scaled(pad(data), about)
     dtype = getattr(torch, protocol.precision)
     kinds = np.array(data.about.get("x_kinds", ["continuous"] * data.about["dx"]))
     if "category" in data.about["a_kinds"]:
@@ -172,7 +159,6 @@ def trajectory_task(
     codes = kinds == "category"
     sizes = data.about.get("x_categories", {})
     names = np.array(data.about["x_names"])
-    x = _scaled(padded.x, partition["x_mean"], partition["x_sd"])
 
     def put(array: NDArray[Any], kind: torch.dtype = dtype) -> Tensor:
         return torch.from_numpy(np.array(array, order="C")).to(device=device, dtype=kind)
@@ -190,15 +176,15 @@ def trajectory_task(
         edges=torch.empty((2, 0), dtype=torch.int64, device=device),
         actions=actions,
         longest=int(data.about["longest"]),
-        anchors=(int(partition["anchors"]["off"]), int(partition["anchors"]["on"])),
+        anchors=(int(about["anchors"]["off"]), int(about["anchors"]["on"])),
         common=put(_by_support(padded, train, actions)[:COMMON_ACTIONS], torch.int64),
         binary=put(np.array([kind == "binary" for kind in data.about["a_kinds"]]), torch.bool),
         x_categories=tuple(int(sizes[name]) for name in names[codes]),
         units=units,
         arrays=Trajectories(
-            x=put(x[:, ~codes]),
-            x_code=put(np.nan_to_num(padded.x[:, codes]), torch.int64),
-            a=put(_scaled(padded.a, partition["a_mean"], partition["a_sd"])),
+            x=put(padded.x[:, ~codes]),
+            x_code=put(padded.x[:, codes], torch.int64),
+            a=put(padded.a),
             t=put(padded.t, torch.int64),
             y=put(padded.y),
             mask=put(padded.mask),

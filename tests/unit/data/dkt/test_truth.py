@@ -59,7 +59,7 @@ def test_fewer_valued_units_are_some_of_more(small: Case, truth: Truth) -> None:
 def test_the_easier_item_is_answered_better_and_half_windows_lie_between(truth: Truth) -> None:
     never, always, early, late = (truth.value(policy)[truth.valued].mean() for policy in POLICIES)
     assert always < min(early, late) < max(early, late) < never
-    assert truth.step_effect.mean() < -0.1
+    assert (truth.potentials[..., 1] - truth.potentials[..., 0]).mean() < -0.1
 
 
 def test_one_step_windows_are_the_step_potentials(small: Case, truth: Truth) -> None:
