@@ -130,9 +130,11 @@ class Judge:
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
-    def model_rows(self, world: World) -> list[Row]:
-        """Factual fit and, where the truth is known, effects of single steps."""
-        probability = self.potentials(world, self.task.anchors)
+    def model_rows(self, probability: Floats) -> list[Row]:
+        """Factual fit and, where the truth is known, effects of single steps.
+
+        ``probability`` are the ``potentials`` of the anchors, here and below.
+        """
         valid, outcome = self.test.valid, self.test.outcome
         client = np.repeat(self.test.client[:, None], valid.shape[1], 1)
         base_rate = float(self.train.outcome[self.train.valid].mean())
@@ -141,9 +143,8 @@ class Judge:
             rows += step_effect_rows(probability[..., :2], self._true_potentials(), valid, self.unadjusted())
         return rows
 
-    def policy_rows(self, world: World, estimated: Floats) -> list[Row]:
+    def policy_rows(self, world: World, probability: Floats, estimated: Floats) -> list[Row]:
         """Off-policy values of the four policies, from logged and from ``estimated`` propensities [n, L, 3]."""
-        probability = self.potentials(world, self.task.anchors)
         test = self.history(self.test)
         logs = {"estimated": estimated_log(test, estimated)}
         logged = self.logged_propensity(self.test)

@@ -56,9 +56,10 @@ def evaluate(folders: Folders, out: Path, make: Maker, device: torch.device) -> 
 
 def _rows(judge: Judge, run: Run, selection: str, known: Yardsticks) -> list[Row]:
     world = World(run.method, run.skeleton, run.weights(selection), run.task)
-    rows = judge.model_rows(world)
+    probability = judge.potentials(world, judge.task.anchors)
+    rows = judge.model_rows(probability)
     if selection == "selected":  # what costs simulations or bootstraps is told of the headline weights alone
-        rows += judge.window_rows(world) + judge.policy_rows(world, known.propensity_NLG)
+        rows += judge.window_rows(world) + judge.policy_rows(world, probability, known.propensity_NLG)
         rows += judge.use_rows(world, run.spec["seed"]) + known.rows
     else:
         rows += _snapshot_rows(judge, run)
