@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 
 from fedloom.data.panel import edge_table
+from fedloom.data.places import kilometres
 from fedloom.data.settings import Graph
 from fedloom.data.tables import Table
 from fedloom.errors import InputError
-
-EARTH_RADIUS_KM = 6371.0088
 
 
 def graph_edges(table: Table, settings: Graph | None, ids: list[str]) -> pd.DataFrame:
@@ -52,10 +51,7 @@ def great_circle(positions: pd.DataFrame | None) -> pd.DataFrame | None:
     if positions is None:
         return None
     placed = positions[positions[["lat", "lon"]].notna().all(axis=1)]
-    lat, lon = np.radians(placed["lat"].to_numpy()), np.radians(placed["lon"].to_numpy())
-    half = np.square(np.sin((lat[:, None] - lat) / 2))
-    half += np.cos(lat[:, None]) * np.cos(lat) * np.square(np.sin((lon[:, None] - lon) / 2))
-    matrix = 2 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(half))
+    matrix = kilometres(placed[["lat", "lon"]].to_numpy(dtype=np.float64))
     src, dst = np.nonzero(~np.eye(len(placed), dtype=bool))
     ids = placed.index.to_numpy(dtype=object)
     return pd.DataFrame({"src": ids[src], "dst": ids[dst], "distance": matrix[src, dst]})

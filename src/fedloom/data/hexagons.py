@@ -113,16 +113,14 @@ class Count:
         bins, again = self.clock.rows(points.time)
         inside = within(points.lat, points.lon, self.settings.box)
         swapped = ~inside & within(points.lon, points.lat, self.settings.box)
-        kept = np.ones(len(bins), dtype=bool)
-        for reason, mask in (
-            ("points_without_coordinates", ~(np.isfinite(points.lat) & np.isfinite(points.lon))),
-            ("points_with_lat_and_lon_swapped", swapped),
-            ("points_out_of_the_box", ~inside),
-            ("points_in_a_repeated_hour", again),
-            ("points_out_of_range", bins < 0),
-        ):
-            self.tally.add(reason, (mask & kept).sum())
-            kept &= ~mask
+        reasons = {
+            "points_without_coordinates": ~(np.isfinite(points.lat) & np.isfinite(points.lon)),
+            "points_with_lat_and_lon_swapped": swapped,
+            "points_out_of_the_box": ~inside,
+            "points_in_a_repeated_hour": again,
+            "points_out_of_range": bins < 0,
+        }
+        kept = self.tally.sift(reasons)
         cell = self._cells(points.lat[kept], points.lon[kept])
         vehicle = points.vehicle[kept]
         if len(vehicle) and vehicle.max() >= 1 << BITS["vehicles"]:

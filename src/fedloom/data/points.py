@@ -22,6 +22,7 @@ BAD_ROWS = {
     "rows_of_other_width": "rows with as many fields as the header",
     "rows_with_bad_json": "polylines as JSON lists of [lon, lat]",
     "rows_without_stamp": "stamps in seconds since 1970",
+    "rows_without_vehicle": "a vehicle",
 }
 """Reasons for which a row is unusable, and what was expected instead."""
 
@@ -55,6 +56,14 @@ class Tally:
         """Count ``count`` more for ``reason``."""
         if count:
             self.reasons[reason] += int(count)
+
+    def sift(self, reasons: dict[str, NDArray[np.bool_]]) -> NDArray[np.bool_]:
+        """Return which records [N] no mask [N] of ``reasons`` keeps out; each of the others counts under its first."""
+        kept = np.ones(len(next(iter(reasons.values()))), dtype=bool)
+        for reason, mask in reasons.items():
+            self.add(reason, (mask & kept).sum())
+            kept &= ~mask
+        return kept
 
     def check(self, tolerated: float, where: str) -> None:
         """Raise InputError where a reason makes more than the share ``tolerated`` of rows or points unusable."""

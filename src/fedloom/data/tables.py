@@ -85,7 +85,9 @@ def read_lines(raw: Raw, encoding: str = "utf-8") -> list[str]:
     unpack: Any = {"gz": gzip.decompress, "xz": lzma.decompress}.get(raw.form.rpartition(".")[2], bytes)
     try:
         content = raw.path.read_bytes() if raw.data is None else raw.data
-        return unpack(content).decode(encoding).splitlines()
+        # Not splitlines: its line ends include signs of other encodings, such as 0x85 of Latin-1.
+        with io.TextIOWrapper(io.BytesIO(unpack(content)), encoding=encoding) as lines:
+            return [line.rstrip("\r\n") for line in lines]
     except (OSError, EOFError, UnicodeDecodeError, lzma.LZMAError) as error:
         raise InputError(f"{raw.path}: expected text as {raw.form}, found {error}") from error
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedloom.data.places import kilometres
 from fedloom.errors import InputError
 from fedloom.federation.method import Clients, Method, Moment, Noise, Outcome, Phase, Step
 from fedloom.federation.optim import Adam
@@ -59,11 +60,11 @@ class StSplitVfl(Method):
         """Who sends its codes to whom, with self loops (Sec. 3)."""
         keys, clients = task.keys.numpy(force=True), len(task.ids)
         active, places = task.wanted.any(1).numpy(force=True), task.places.numpy(force=True)
-        distance = graphs.kilometres(places)
-        if self.params.graph in ("knn", "threshold") and np.isnan(places[active]).any():
-            lost = task.ids[int(np.flatnonzero(np.isnan(places).any(1) & active)[0])]
+        nowhere, distance = np.isnan(places).any(1), kilometres(places)
+        if self.params.graph in ("knn", "threshold") and (nowhere & active).any():
+            lost = task.ids[int(np.flatnonzero(nowhere & active)[0])]
             raise InputError(
-                f"{self.name}: graph {self.params.graph}: expected the place of every client, {lost} has none"
+                f"{self.name}: graph {self.params.graph}: expected the place of every active client, {lost} has none"
             )
         if self.params.graph == "random":
             drawn = [derive(task.keys, "partners", int(key)).numpy(force=True) for key in keys]
@@ -76,8 +77,7 @@ class StSplitVfl(Method):
             links = graphs.listed(task.edges.numpy(force=True), clients)
         else:
             links = graphs.full(clients)
-        whole = graphs.exchange_graph(links, active, np.isnan(places).any(1), keys)
-        return torch.from_numpy(whole).to(task.device)
+        return torch.from_numpy(graphs.exchange_graph(links, active, nowhere, keys)).to(task.device)
 
     def client(self, task: ForecastTask) -> SplitClient:
         """Encoder and decoder, heads, forecaster."""

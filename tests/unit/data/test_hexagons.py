@@ -176,7 +176,7 @@ NOON = stamp("2014-01-01 11:00")
 SOUND = '"[[-8.60,41.15],[-8.61,41.15]]"'
 
 
-def row(trip: object, polyline: str = SOUND, taxi: int = 1, time: object = NOON, missing: str = "False") -> str:
+def row(trip: object, polyline: str = SOUND, taxi: object = 1, time: object = NOON, missing: str = "False") -> str:
     return f"{trip},C,,,{taxi},{time},A,{missing},{polyline}"
 
 
@@ -238,6 +238,7 @@ def test_every_kind_of_flawed_point_is_told_of_and_kept_out(tmp_path: Path, put:
     ("bad", "message"),
     [
         (row(9, '"{"'), r"JSON lists of \[lon, lat\] in all but 10.00% of the rows, found 1 of 5 rows otherwise"),
+        (row(9, taxi=""), "a vehicle in all but 10.00% of the rows, found 1 of 5 rows otherwise"),
         (row(9, time="noon"), "stamps in seconds since 1970 in all but 10.00% of the rows"),
         ("9,C,,,1", "as many fields as the header in all but 10.00% of the rows, found 1 of 5"),
         (row(9, '"[[41.15,-8.60]]"'), "latitudes and longitudes in their own places"),
@@ -288,18 +289,20 @@ def test_generated_trips_in_a_file_of_any_form_give_the_panel_of_the_generator(t
 
 
 def test_both_ends_of_a_trip_count_and_blocks_of_a_file_do_not(tmp_path: Path, put: Put) -> None:
-    ends = {"car": ["a", "a", "b"], "from_t": [NOON] * 3, "from_lat_e5": [4115000] * 3, "from_lon_e5": [-860000] * 3}
-    ends |= {"to_t": [NOON + 3600] * 3, "to_lat_e5": [4115000, 4125000, 4115000], "to_lon_e5": [-860000] * 3}
+    ends = {"car": ["a", "a", "b", None], "from_t": [NOON] * 4, "from_lat_e5": [4115000] * 4}
+    ends |= {"from_lon_e5": [-860000] * 4, "to_t": [NOON + 3600] * 4}
+    ends |= {"to_lat_e5": [4115000, 4125000, 4115000, 4115000], "to_lon_e5": [-860000] * 4}
     buffer = io.BytesIO()
     pd.DataFrame(ends).to_parquet(buffer)
     put(tmp_path, "trips", "parquet", buffer.getvalue())
     options = {"vehicle": "car", "start": "from", "end": "to", "divisor": 100000}
-    how = Hexagons("2014-01-01", "2014-01-02", TOWN, resolution=7)
+    how = Hexagons("2014-01-01", "2014-01-02", TOWN, resolution=7, tolerated=0.25)
     panel = build_panel(PanelSettings("t", "cars", 60, reader="trips", options=options, hexagons=how), tmp_path)
     here, there = (h3.latlng_to_cell(lat, -8.6, 7) for lat in (41.15, 41.25))
     assert panel.values.loc["2014-01-01 11:00"].to_dict() == {here: 2}  # there only in the second half: not chosen
     assert panel.values.loc["2014-01-01 12:00", here] == 2
     assert there not in panel.values.columns
+    assert panel.report["repairs"]["rows_without_vehicle"] == 1
     with pytest.raises(InputError, match="options of reader points: expected vehicle, divisor, found 'start'"):
         list(read_points("points", {"start": "x"}, RawFolder(tmp_path), Tally(), lambda points, share: None))
 

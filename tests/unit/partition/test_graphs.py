@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import haversine_distances
 
-from fedloom.partition.graphs import EARTH_KM, exchange_graph, full, kilometres, listed, nearest, within
+from fedloom.data.places import EARTH_KM, kilometres
+from fedloom.partition.graphs import exchange_graph, full, listed, nearest, within
 
 
 @pytest.fixture
