@@ -78,8 +78,8 @@ def _value(column: pa.Array, number: int, name: str) -> object:
 
 
 def _channels(target: pa.Array, file: Path) -> dict[str, NDArray[np.float64]]:
-    rows = target.flatten if pa.types.is_list(target.type) or pa.types.is_large_list(target.type) else None
-    lists = [target] if rows is None else [target[i].values for i in range(len(target))]
+    nested = pa.types.is_list(target.type) or pa.types.is_large_list(target.type)
+    lists = [target[i].values for i in range(len(target))] if nested else [target]
     try:
         return {str(i): each.to_numpy(zero_copy_only=False).astype(float) for i, each in enumerate(lists)}
     except (pa.ArrowInvalid, ValueError, TypeError) as error:

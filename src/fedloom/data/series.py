@@ -14,8 +14,8 @@ A target says in ``tasks`` what it is for; an empty list means pretraining.
     channels. A training case has ``validation`` = ``test`` = its length, a test case has both 0: all of a case is in
     one part.
 
-The schema is checked when the artifact is written and again when it is read. This module imports only pandas and
-pyarrow: training code reads series too.
+The schema is checked when the artifact is written and again when it is read. This module imports only numpy,
+pandas and pyarrow: training code reads series too.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def _check(data: SeriesSet, where: str) -> None:
     _require(not missing, where, "about", f"keys {', '.join(ABOUT_KEYS)}", f"no {', '.join(missing)}")
     _require(list(table.columns) == SCHEMA.names, where, "columns", ", ".join(SCHEMA.names), ", ".join(table.columns))
     _require(len(table) > 0, where, "rows", "at least one series", "none")
-    for field in ("clients", "domains", "counts"):
-        _require(about[field] == describe(table)[field], where, field, "those of the rows", "others")
+    for field, of_rows in describe(table).items():
+        _require(about[field] == of_rows, where, field, "those of the rows", "others")
     strangers = set(about["seen"]) - set(about["clients"])
     _require(not strangers, where, "seen", "clients of the data", f"{min(strangers, default='')!r}")
     twice = table.duplicated(["client", "id", "channel"]).to_numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,7 @@ def _labelled(recording: Recording, source: Source, where: str) -> Recording:
     label = np.zeros(recording.length, np.int8)
     for begin, end in pairs:
         label[(recording.stamps >= pd.Timestamp(begin)) & (recording.stamps <= pd.Timestamp(end))] = 1
-    return Recording(recording.id, recording.channels, recording.stamps, recording.start, label)
+    return dataclasses.replace(recording, label=label)
 
 
 def _cut(recording: Recording, source: Source) -> Recording:
@@ -133,7 +134,7 @@ def _cut(recording: Recording, source: Source) -> Recording:
     case = recording.label is not None and len(recording.label) == 1
     channels = {name: values[:length] for name, values in recording.channels.items()}
     label = recording.label if case or recording.label is None else recording.label[:length]
-    return Recording(recording.id, channels, start=recording.start, label=label)
+    return dataclasses.replace(recording, channels=channels, label=label)
 
 
 def _pretraining(client: str, recording: Recording, known: Row, counts: _Counts) -> list[Row]:

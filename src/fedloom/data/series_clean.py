@@ -14,7 +14,6 @@ import dataclasses
 from collections import Counter
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fedloom.data.recordings import Recording
@@ -38,7 +37,7 @@ def null(recording: Recording, sentinels: tuple[float, ...], counts: Counter[str
 
 
 def regular(recording: Recording, seconds: float | None, where: str, counts: Counter[str]) -> Recording:
-    """``recording`` on an even axis of ``seconds`` between points; as it is where that or the stamps are unknown.
+    """``recording`` on an even axis of ``seconds`` between points; only in order where None, as it is without stamps.
 
     A label of a step that the stamps skip is 0. Raises InputError where the stamps do not fit the interval at all.
     """
@@ -51,9 +50,9 @@ def regular(recording: Recording, seconds: float | None, where: str, counts: Cou
     counts["duplicate_stamps_left_out"] += int((~first).sum())
     kept = order[first]
     start = recording.stamps[kept[0]]
-    if seconds is None:
-        return _taken(recording, kept, start)
-    steps = np.rint((stamps[kept] - stamps[kept[0]]) / (seconds * 1e9)).astype(np.int64)
+    steps = np.arange(len(kept))
+    if seconds is not None:
+        steps = np.rint((stamps[kept] - stamps[kept[0]]) / (seconds * 1e9)).astype(np.int64)
     alone = np.r_[True, np.diff(steps) > 0]
     counts["points_within_an_interval_left_out"] += int((~alone).sum())
     kept, steps = kept[alone], steps[alone]
@@ -69,12 +68,6 @@ def regular(recording: Recording, seconds: float | None, where: str, counts: Cou
     if recording.label is not None:
         label = np.zeros(total, np.int8)
         label[steps] = recording.label[kept]
-    return Recording(recording.id, channels, start=start, label=label)
-
-
-def _taken(recording: Recording, kept: NDArray[np.int64], start: pd.Timestamp) -> Recording:
-    channels = {name: values[kept] for name, values in recording.channels.items()}
-    label = None if recording.label is None else recording.label[kept]
     return Recording(recording.id, channels, start=start, label=label)
 
 
