@@ -199,24 +199,22 @@ def _deal(windows: pd.DataFrame, table: pd.DataFrame, settings: SeriesPartitionS
     """Names of the clients and the client of each window."""
     series = windows["series"].to_numpy(np.int64)
     if settings.deal in ("own", "domain"):
-        of_series = table["client" if settings.deal == "own" else "domain"]
-        names = list(dict.fromkeys(of_series))
-        return names, np.array([names.index(name) for name in of_series])[series]
+        client, holders = pd.factorize(table["client" if settings.deal == "own" else "domain"])
+        return list(holders), client[series]
     names = [f"{settings.deal}{number:03d}" for number in range(settings.clients)]
-    sources = list(dict.fromkeys(table["client"]))
-    source = np.array([sources.index(name) for name in table["client"]])[series]
-    hashed = _hash(windows, table)
+    source = pd.factorize(table["client"])[0][series]
+    hashed, start = _hash(windows, table), windows["start"].to_numpy(np.int64)
     shares = (1 - settings.imbalance) ** (np.arange(settings.clients) / max(1, settings.clients - 1))
     ends = np.cumsum(shares) / shares.sum()
     client = np.empty(len(windows), np.int64)
     for part in PARTS:
         rows = np.flatnonzero((windows["part"] == part).to_numpy())
-        keys = (hashed[rows],) if settings.deal == "mixed" else (windows["start"].to_numpy()[rows], series[rows])
-        order = rows[np.lexsort(keys if settings.deal == "mixed" else (*keys, source[rows]))]
+        place = np.arange(len(rows))
         if settings.deal == "mixed":
-            client[order] = np.arange(len(order)) % settings.clients
+            client[rows[np.argsort(hashed[rows], kind="stable")]] = place % settings.clients
         else:
-            client[order] = np.searchsorted(np.rint(ends * len(order)), np.arange(len(order)), side="right")
+            order = np.lexsort((start[rows], series[rows], source[rows]))
+            client[rows[order]] = np.searchsorted(np.rint(ends * len(rows)), place, side="right")
     return names, client
 
 

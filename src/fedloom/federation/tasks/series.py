@@ -137,7 +137,7 @@ class SeriesTask:
         while (rows := (count > begin).nonzero()[:, 0]).numel():
             width = max(1, chunk // (len(rows) * self.tokens))
             # No further than the shortest of these needs: what follows goes to fewer clients.
-            width = min(width, int(count[rows].min()) - begin) or 1
+            width = min(width, int(count[rows].min()) - begin)
             yield rows, torch.arange(begin, begin + width, device=self.device).expand(len(rows), -1)
             begin += width
 
@@ -162,13 +162,11 @@ class SeriesTask:
     def pooled(self) -> SeriesTask:
         """The same data as one client "all".
 
-        Its training windows are everyone's, as many as there are, client i with a share proportional to sqrt(n_i):
-        whole copies of its windows first, then those whose hash is lowest.
+        Its training windows are everyone's, about as many as there are, client i with a share proportional to
+        sqrt(n_i): whole copies of its windows first, then those whose hash is lowest.
         """
         windows = {part: _together(listed) for part, listed in self.windows.items()}
-        count = self.windows["train"].count.cpu().numpy()
-        chosen = torch.from_numpy(_by_root(count, self.windows["train"], self.windows["train"].offset.cpu().numpy()))
-        windows["train"] = _together(self.windows["train"], chosen.to(self.device))
+        windows["train"] = _together(self.windows["train"], _by_root(self.windows["train"]).to(self.device))
         return replace(self, ids=["all"], keys=client_keys(["all"], self.device), windows=windows)
 
 
@@ -176,13 +174,14 @@ def _together(listed: WindowList, chosen: Tensor | None = None) -> WindowList:
     """The windows ``chosen`` (all) as those of one client."""
     total = len(listed.first) - 1
     at = torch.arange(total, device=listed.first.device) if chosen is None else chosen
-    at = torch.cat([at, torch.full_like(at[:1], total) if len(at) else at.new_tensor([total])])
+    at = torch.cat([at, at.new_tensor([total])])
     first, low, key, home = (column[at] for column in (listed.first, listed.low, listed.key, listed.home))
     return WindowList(first, low, key, home, offset=at.new_zeros(1), count=at.new_tensor([len(at) - 1]))
 
 
-def _by_root(count: NDArray[np.int64], listed: WindowList, offset: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places of windows such that each client has a share proportional to the root of its count."""
+def _by_root(listed: WindowList) -> Tensor:
+    """Places of windows (CPU) such that each client has a share proportional to the root of its count."""
+    count, offset = listed.count.cpu().numpy(), listed.offset.cpu().numpy()
     root = np.sqrt(count)
     quota = np.floor(count.sum() * root / max(root.sum(), 1.0)).astype(np.int64)
     keys = derive(listed.key, "pooled").cpu().numpy()
@@ -192,7 +191,7 @@ def _by_root(count: NDArray[np.int64], listed: WindowList, offset: NDArray[np.in
             own = np.arange(begin, begin + n)
             order = own[np.argsort(keys[own], kind="stable")]
             chosen += [own] * (wanted // n) + [np.sort(order[: wanted % n])]
-    return np.concatenate([np.empty(0, np.int64), *chosen])
+    return torch.from_numpy(np.concatenate([np.empty(0, np.int64), *chosen]))
 
 
 def series_task(
