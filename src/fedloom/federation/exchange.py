@@ -50,8 +50,8 @@ class Exchange:
     """Moves tensors between clients inside a forward pass of a coupled method, along declared edges only.
 
     ``edges`` is a LongTensor [2, E] of (source, destination) positions; ``sender_slot`` [E] numbers them among those of
-    the same source. While training, each crossing is counted
-    forward, and backward too where the gradient returns over it.
+    the same source. While training, each crossing is counted forward, and backward too where the gradient returns over
+    it.
     """
 
     def __init__(self, edges: Tensor, ledger: Ledger | None = None, training: bool = False) -> None:

@@ -205,7 +205,7 @@ class Federation:
                 ledger.uploaded(rows, method.charged(sent, clients))
                 uploads.append(sent)
         if any(step.optimiser is not None for step in method.steps(phase)):
-            self._note(state, "train_loss", losses)
+            self._note(state, f"{phase.name}_loss", losses)
         if state.diverged is None and phase.upload and uploads:
             received = {n: torch.cat([u[n] for u in uploads]) for n in uploads[0]}
             if received:

@@ -145,7 +145,7 @@ def test_a_passive_client_receives_gradients_and_has_no_loss() -> None:
     assert (state.params["heads.weight_ih_l0"][B, 0] != encoder).any()
     for name in ("recurrent.weight_ih_l0", "output.weight"):
         assert torch.equal(state.params[f"forecaster.{name}"][B], start.params[f"forecaster.{name}"][B])
-    losses = {client: v for _, client, quantity, v in state.log if quantity == "train_loss"}
+    losses = {client: v for _, client, quantity, v in state.log if quantity == "joint_loss"}
     assert losses["b"] == 0
     assert all(v > 0 for client, v in losses.items() if client != "b")
     held = method.parameters(task, federation.skeleton)
@@ -163,7 +163,7 @@ def test_two_horizons_live_in_one_federation() -> None:
     assert moved.tolist() == wanted.tolist()
     batch, rows = everything(task)
     _, one_round = train(split(lr=0.0), task, replace(WHOLE, rounds=1))
-    loss = next(v for _, client, quantity, v in one_round.log if client == "b" and quantity == "train_loss")
+    loss = next(v for _, client, quantity, v in one_round.log if client == "b" and quantity == "joint_loss")
     forecast = predictor(method, federation.skeleton, task, one_round.params)(batch, rows)
     squared = (forecast[B, :, :2] - batch.y[B, :, :2]).square() * batch.mask[B, :, :2]
     assert loss == pytest.approx(float(squared.sum() / batch.mask[B, :, :2].sum()))
@@ -181,6 +181,9 @@ def test_every_crossing_of_an_edge_is_charged_and_pre_training_is_not() -> None:
         for quantity in ("bytes_up", "bytes_down"):
             found = [v for _, c, q, v in state.log if c == name and q == quantity]
             assert found == [crossed] * protocol.rounds
+    logged = [(round_, client, quantity) for round_, client, quantity, _ in state.log]
+    assert len(set(logged)) == len(logged)  # both phases of the first round have a loss, each by its name
+    assert {(0, "a", "pretrain_loss"), (0, "a", "joint_loss")} <= set(logged)
 
 
 def test_heads_start_as_copies_of_the_pre_trained_encoder() -> None:
@@ -255,7 +258,7 @@ def test_the_centre_learns_from_all_and_gets_the_readings_once() -> None:
 def test_a_graph_of_places_needs_places() -> None:
     task = problem(equal=True).task()
     lost = replace(task, places=torch.full_like(task.places, float("nan")))
-    with pytest.raises(InputError, match="place of every client"):
+    with pytest.raises(InputError, match="place of every active client"):
         split().edges(lost)
     assert split(graph="panel").edges(lost).shape[1] == 10
 

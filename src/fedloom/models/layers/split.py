@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from fedloom.federation.exchange import Exchange, slots
+from fedloom.federation.exchange import Exchange
 from fedloom.federation.tasks.forecast import ForecastTask, Windows
 from fedloom.models.bilstm import BiForecaster, channel_counts, channels, forecaster_size
 from fedloom.models.layers.lstm import LSTM, lstm
@@ -60,5 +60,5 @@ def parameters_held(task: ForecastTask, module: SplitClient, edges: Tensor) -> T
 
 def degrees(edges: Tensor) -> tuple[int, int]:
     """The most receivers and the most senders that a client has."""
-    most = [int(slots(ends.numpy(force=True)).max()) + 1 for ends in edges]
-    return most[0], most[1]
+    receivers, senders = (int(torch.bincount(ends.cpu()).max()) for ends in edges)
+    return receivers, senders
