@@ -63,6 +63,8 @@ def test_a_panel_without_graph_keeps_the_columns_of_its_edges(tmp_path: Path) ->
         (lambda p: {"values": p.values.iloc[:0]}, "at least one row"),
         (lambda p: {"values": p.values.tz_localize("UTC")}, "naive local time"),
         (lambda p: {"nodes": p.nodes.iloc[::-1]}, "one row a column of values"),
+        (lambda p: {"nodes": p.nodes.assign(role=["idle", "active"])}, "role: expected active or passive"),
+        (lambda p: {"nodes": p.nodes.assign(horizon=[0, 3])}, "horizon: expected at least 1 step, found 0"),
         (lambda p: {"edges": edge_table(["a"], ["z"], [1])}, "found node 'z'"),
         (lambda p: {"edges": edge_table(["a", "a"], ["b", "b"], [1, 2])}, "a pair twice"),
         (lambda p: {"edges": edge_table(["a"], ["b"], [0])}, "positive finite"),

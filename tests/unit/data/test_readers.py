@@ -17,7 +17,7 @@ import pytest
 from fedloom.data.build import build_panel
 from fedloom.data.readers import read
 from fedloom.data.settings import Graph, PanelSettings, Select
-from fedloom.data.tables import RawFolder
+from fedloom.data.tables import RawFolder, read_lines
 from fedloom.errors import InputError
 
 Put = Callable[[Path, str, str, bytes | Path], None]
@@ -101,6 +101,13 @@ def test_a_part_keeps_the_weights_of_the_whole(bay: Path, put: Put) -> None:
     pd.testing.assert_frame_equal(edges, every[inside].reset_index(drop=True))
     sd = np.std([0, 900.5, 4000])
     assert edges.set_index(["src", "dst"])["weight"]["400001", "400017"] == pytest.approx(np.exp(-((900.5 / sd) ** 2)))
+
+
+@pytest.mark.parametrize(("form", "pack"), [("txt", bytes), ("txt.gz", gzip.compress), ("txt.xz", lzma.compress)])
+def test_only_line_ends_end_a_line(form: str, pack: Callable[[bytes], bytes], tmp_path: Path, put: Put) -> None:
+    lines = ["a \x85 b", "c\x0bd \xe9", "", "e"]
+    put(tmp_path, "notes", form, pack("\r\n".join(lines).encode("latin-1")))
+    assert read_lines(RawFolder(tmp_path).open("notes"), "latin-1") == lines
 
 
 def test_flow_takes_the_first_channel_and_makes_stamps(tmp_path: Path, put: Put) -> None:

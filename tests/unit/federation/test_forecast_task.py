@@ -87,7 +87,6 @@ def test_a_horizon_of_its_own_masks_what_lies_beyond() -> None:
     [
         ({"horizon": [4, 3]}, "horizon of a: expected 1 to 3 steps, found 4"),
         ({"horizon": [3, 0]}, "horizon of b: expected 1 to 3 steps, found 0"),
-        ({"role": ["idle", "active"]}, "role of a: expected active or passive, found 'idle'"),
     ],
 )
 def test_what_no_client_can_be_is_refused(nodes: dict[str, list], complaint: str) -> None:

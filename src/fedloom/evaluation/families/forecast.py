@@ -116,6 +116,7 @@ def evaluate(folders: Folders, out: Path, make: Maker, device: torch.device) -> 
     run = read_run(folders.run, folders.data, folders.partition, make, device)
     panel = read_panel(folders.data)
     two_parts = json.loads((folders.partition / "partition.json").read_text(encoding="utf-8")).get("two_parts", False)
+    whole = _whole(run, folders) if two_parts and run.verdict != "diverged" else None
     diagnostics: dict[str, NDArray[Any]] = {}
     tables = []
     for selection in SELECTIONS:
@@ -124,7 +125,7 @@ def evaluate(folders: Folders, out: Path, make: Maker, device: torch.device) -> 
             rows = null_rows(run.task.ids, run.task.horizon, str(run.reason), conditions)
         else:
             found = forecasts(run.method, run.skeleton, run.weights(selection), run.task)
-            held_out = _HeldOut(run, folders, selection) if two_parts else None
+            held_out = None if whole is None else _HeldOut(run, whole, selection)
             heard = found if held_out is None else held_out.hear(found)
             judged = judge(heard, run.task, panel.report["missing_literal"], read_truth(panel, run.task.ids))
             rows = judged.rows()
@@ -144,16 +145,17 @@ def _graph(run: Run) -> dict[str, NDArray[Any]]:
     return {"edges": np.ascontiguousarray(run.method.edges(run.task).cpu().numpy().astype(np.int32))}
 
 
+def _whole(run: Run, folders: Folders) -> ForecastTask:
+    """Return the run's task with every window of the validation part, of which its own may hold only some."""
+    protocol = replace(Protocol(**run.spec["protocol"]), validation_stride=1)
+    return ForecastTask.read(folders.data, folders.partition, protocol, run.task.device)
+
+
 class _HeldOut:
-    """Scores of all windows that training does not see: the test part, as it streams by, and the validation part.
+    """Scores of all windows that training does not see: the test part, as it streams by, and the validation part."""
 
-    A run's own task may hold only some windows of the validation part; here every one counts.
-    """
-
-    def __init__(self, run: Run, folders: Folders, selection: str) -> None:
-        protocol = replace(Protocol(**run.spec["protocol"]), validation_stride=1)
-        self.run, self.selection = run, selection
-        self.task = ForecastTask.read(folders.data, folders.partition, protocol, run.task.device)
+    def __init__(self, run: Run, task: ForecastTask, selection: str) -> None:
+        self.run, self.task, self.selection = run, task, selection
         self.scores = Scores(len(self.task.ids), self.task.horizon, None, self.task.device)
 
     def hear(self, stream: Iterable[Forecast]) -> Iterator[Forecast]:

@@ -187,7 +187,7 @@ def _last_observed(scaled: np.ndarray) -> np.ndarray:
 def _wanted(panel: Panel, ids: list[str], horizon: int, dataset: str) -> np.ndarray:
     """Which steps ahead each client forecasts, [C, H]: up to its own horizon where it has one; none if passive.
 
-    Raises InputError for an unknown role or a horizon beyond the partition's.
+    Raises InputError for a horizon beyond the partition's.
     """
     nodes = panel.nodes.loc[ids]
     own = nodes["horizon"].astype("Float64") if "horizon" in nodes else pd.Series(pd.NA, nodes.index, dtype="Float64")
@@ -196,11 +196,6 @@ def _wanted(panel: Panel, ids: list[str], horizon: int, dataset: str) -> np.ndar
         if not 1 <= found <= horizon:
             raise InputError(f"panel of {dataset}: horizon of {client}: expected 1 to {horizon} steps, found {found}")
     roles = nodes["role"] if "role" in nodes else pd.Series("active", nodes.index)
-    unknown = roles[~roles.isin(["active", "passive"])]
-    if len(unknown):
-        raise InputError(
-            f"panel of {dataset}: role of {unknown.index[0]}: expected active or passive, found {unknown.iloc[0]!r}"
-        )
     wanted: np.ndarray = np.arange(horizon) < steps[:, None]
     return wanted & (roles == "active").to_numpy()[:, None]
 
@@ -232,7 +227,8 @@ def forecast_task(
 ) -> ForecastTask:
     """Put a panel and its partition on ``device``; validation windows thinned by the protocol.
 
-    Raises InputError where the partition names a client that the panel has not, or a client's role or horizon is none.
+    Raises InputError where the partition names a client that the panel has not, or a client's horizon is longer than
+    the partition's.
     """
     unknown = [c for c in clients.index if c not in panel.values.columns]
     if unknown:
