@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedloom.data.ranges import require_ranges
 from fedloom.data.tables import Table
-from fedloom.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -49,10 +49,7 @@ class Areas:
             "deviation": (0, 2),
             "weather": (0, 5),
         }
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise InputError(f"areas: {name}: expected a number from {low} to {high}, found {value}")
+        require_ranges("areas", self, ranges)
 
 
 def generate_areas(settings: Areas) -> Table:

@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedloom.data.panel import Panel, edge_table
-from fedloom.errors import InputError
+from fedloom.data.ranges import require_ranges
 
 Array = NDArray[np.float64]
 
@@ -67,10 +67,7 @@ class Regimes:
             "missing_share": (0, 0.9),
             "missing_run": (1, self.steps),
         }
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise InputError(f"regimes: {name}: expected a number from {low} to {high}, found {value}")
+        require_ranges("regimes", self, ranges)
 
 
 def generate(settings: Regimes, dataset: str = "regimes") -> Panel:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedloom.errors import InputError
+from fedloom.data.ranges import require_ranges
 
 Array = NDArray[np.float64]
 
@@ -63,10 +63,7 @@ class Trips:
             "deviation": (0, 2),
             "flawed": (0, 0.5),
         }
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise InputError(f"trips: {name}: expected a number from {low} to {high}, found {value}")
+        require_ranges("trips", self, ranges)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedloom.errors import InputError
+from fedloom.data.ranges import require_ranges
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,4 @@ class DktSynth:
             "site_outcome": (0, 10),
             "hidden": (0, 10),
         }
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise InputError(f"generate: {name}: expected a number from {low} to {high}, found {value}")
+        require_ranges("generate", self, ranges)
