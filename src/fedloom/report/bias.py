@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
+from numpy.typing import NDArray
 
 from fedloom.report.figure import Figure
 from fedloom.report.layout import EMPTY
-from fedloom.report.series import protocol_facts
+from fedloom.report.regression import Slope, regress
+from fedloom.report.series import masked_errors, protocol_facts
 from fedloom.report.shown import Shown
 
+Floats = NDArray[np.float64]
 WIDTH, ROW_HEIGHT, ACROSS = 7.2, 2.5, 3
 OURS, THEIRS = "fedal", "fedavg"
 
 
 def gaps(shown: Shown, dataset: str) -> pd.Series:
     """Return, by client, how much smaller FeDaL's masked error is than FedAvg's, in logarithms; mean over seeds."""
-    frame = shown.metrics
-    wanted = (frame["condition"] == "rate=mean,space=z,task=reconstruction") & (frame["metric"] == "mse")
-    wanted &= (frame["dataset"] == dataset) & (frame["selection"] == "selected") & (frame["variant"] == "base")
-    wanted &= ~frame["unit"].isin(["mean", "pooled"])
+    frame = masked_errors(shown)
+    wanted = (frame["dataset"] == dataset) & (frame["variant"] == "base") & (frame["unit"] != "mean")
     by_method = frame[wanted].groupby(["method", "unit"])["value"].mean().unstack("method")
     if OURS not in by_method or THEIRS not in by_method:
         return pd.Series(dtype=float)
@@ -31,15 +29,9 @@ def gaps(shown: Shown, dataset: str) -> pd.Series:
     return gap.dropna()
 
 
-def regression(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> tuple[float, float, float]:
-    """Return a least-squares slope of y on standardised x and its 95 % interval; NaN where x does not move."""
-    if len(x) < 3 or x.std() == 0:
-        return (np.nan,) * 3
-    u = (x - x.mean()) / x.std()
-    slope = float((u * (y - y.mean())).mean())
-    residual = float(((y - y.mean() - slope * u) ** 2).sum()) / (len(x) - 2)
-    margin = float(student.ppf(0.975, len(x) - 2)) * (residual / len(x)) ** 0.5
-    return slope, slope - margin, slope + margin
+def per_deviation(x_N: Floats, y_N: Floats) -> Slope | None:
+    """Return the least-squares line of y on standardised x; None where x does not move."""
+    return regress((x_N - x_N.mean()) / x_N.std(), y_N) if len(set(x_N)) > 1 else None
 
 
 def bias(shown: Shown) -> Figure:
@@ -47,7 +39,9 @@ def bias(shown: Shown) -> Figure:
     dataset = next((d for d in shown.datasets if shown.panels[d].get("bias")), shown.datasets[0])
     gap = gaps(shown, dataset)
     logged = pd.DataFrame.from_dict(shown.panels[dataset].get("bias", {}), orient="index").reindex(gap.index)
-    names = list(logged.columns)
+    numeric = {name: pd.to_numeric(logged[name], errors="coerce") for name in logged}
+    # Kinds last: their labels need room below.
+    names = sorted(numeric, key=lambda name: bool(numeric[name].isna().any()))
     columns = max(1, min(ACROSS, len(names)))
     rows = max(1, -(-len(names) // columns))
     drawn, axes = plt.subplots(rows, columns, figsize=(WIDTH, ROW_HEIGHT * rows), squeeze=False, sharey=True)
@@ -58,18 +52,18 @@ def bias(shown: Shown) -> Figure:
     said = []
     for ax, name in zip(axes.flat, names, strict=False):
         values = logged[name]
-        numeric = pd.to_numeric(values, errors="coerce")
-        if numeric.notna().all():
-            x = numeric.to_numpy(float)
+        if numeric[name].notna().all():
+            x = numeric[name].to_numpy(float)
             positive = bool((x > 0).all()) and x.max() / x.min() > 4
             u = np.log(x) if positive else x
             ax.plot(x, gap.to_numpy(), "o", ms=4)
-            slope, lo, hi = regression(u, gap.to_numpy())
-            if not np.isnan(slope):
+            found = per_deviation(u, gap.to_numpy())
+            if found is not None:
                 order = np.argsort(x)
-                line = gap.mean() + slope * (u - u.mean()) / u.std()
+                line = found.intercept + found.slope * (u - u.mean()) / u.std()
                 ax.plot(x[order], line[order], "--", color="0.4", lw=1)
-                said.append(f"{_words(name)}{' (log)' if positive else ''} {slope:+.4f} [{lo:+.4f}, {hi:+.4f}]")
+                interval = f"[{found.lo:+.4f}, {found.hi:+.4f}]"
+                said.append(f"{_words(name)}{' (log)' if positive else ''} {found.slope:+.4f} {interval}")
             if positive:
                 ax.set_xscale("log")
                 ticks = np.geomspace(x.min(), x.max(), 3)
@@ -81,7 +75,7 @@ def bias(shown: Shown) -> Figure:
             ax.plot(place, gap.to_numpy(), "o", ms=4)
             means = gap.groupby(values.astype(str)).mean()
             ax.hlines([means[k] for k in kinds], np.arange(len(kinds)) - 0.3, np.arange(len(kinds)) + 0.3, color="0.4")
-            ax.set_xticks(range(len(kinds)), [_words(kind) for kind in kinds], rotation=25, ha="right")
+            ax.set_xticks(range(len(kinds)), [_words(kind).replace("-", "-\n") for kind in kinds], fontsize="small")
             ax.set_xlim(-0.6, len(kinds) - 0.4)
             said.append(f"{_words(name)}: " + ", ".join(f"{_words(k)} {means[k]:+.4f}" for k in kinds))
         ax.axhline(0, color="0.6", lw=0.8)

@@ -45,6 +45,12 @@ def tidy(shown: Shown) -> pd.DataFrame:
     n = metrics.groupby(keys)["n"].max()
     frame = frame.join(bounds, on=keys).join(n, on=keys)
     frame = frame[frame["selection"] == "selected"].reset_index(drop=True)
+    return with_parts(frame)
+
+
+def with_parts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return ``frame`` (unique index) with a column ``of_{part}`` for each part of a condition, empty where a row has
+    none."""
     parts = [dict(p.split("=", 1) for p in c.split(",")) if c else {} for c in frame["condition"]]
     return frame.join(pd.DataFrame(parts, index=frame.index).fillna("").add_prefix("of_"))
 

@@ -87,6 +87,16 @@ def rank(
     return marks
 
 
+def explained(cells: Collection[Cell]) -> str:
+    """Say what the marks mean that there are among ``cells``."""
+    sentences = [
+        "Best in bold, second underlined." if any(cell.mark == "best" for cell in cells) else "",
+        "†: not ranked, but ahead of the best that is." if any(cell.mark == "ahead" for cell in cells) else "",
+        "[n/m]: n of m seeds finished, the others diverged." if any("[" in cell.text for cell in cells) else "",
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
 def _plain(value: float) -> str:
     return EMPTY if np.isnan(value) else f"{value:.{DECIMALS}f}"
 
@@ -96,9 +106,7 @@ def _notes(columns: list[dict[tuple[str, str], Cell]], versus: str, notes: str, 
     sentences = [
         "Pooled over nodes, windows and the whole horizon; missing readings left out; weights of the round that was "
         "best in validation; mean ± standard deviation over seeds.",
-        "Best in bold, second underlined." if any(cell.mark == "best" for cell in cells) else "",
-        "†: not ranked, but ahead of the best that is." if any(cell.mark == "ahead" for cell in cells) else "",
-        "[n/m]: n of m seeds finished, the others diverged." if any("[" in cell.text for cell in cells) else "",
+        explained(cells),
         notes,
         f"The csv also holds horizons 3, 6 and 12, means over nodes, unmasked errors, the last round's weights, and "
         f"paired tests over nodes and time (seeds averaged) against {versus}.",

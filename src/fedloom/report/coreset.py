@@ -41,13 +41,13 @@ def core_sets(shown: Shown) -> Figure:
         of = frame[frame["condition"] == f"coreset={kind},task=audit"]
         clients = of.loc[~of["unit"].isin(["mean", "pooled"]), "value"].dropna()
         mean = of.loc[of["unit"] == "mean", "value"].mean()
-        guess.plot(np.full(len(clients), place), clients, "o", ms=4, alpha=0.5)
+        guess.plot(np.full(len(clients), place), clients, "o", ms=4, alpha=0.5, color="C0")
         if not np.isnan(mean):
             guess.hlines(mean, place - 0.3, place + 0.3, color="0.2")
             aucs.append(f"{KINDS[kind].replace(chr(10), ' ')} {mean:.3f}")
     guess.axhline(0.5, color="0.5", ls=":", lw=1)
     guess.set_xticks(range(len(KINDS)), list(KINDS.values()))
-    guess.set(ylabel="AUC", title="Guessing who was trained on")
+    guess.set(ylabel="AUC", title="Guessing what was trained on")
     notes = (
         "Obfuscation, not privacy: noise on Fourier amplitudes guarantees nothing. Left: root mean squared distance "
         f"of normalised windows to the nearest training window of the same client (medians: {'; '.join(said) or EMPTY})"

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from fedloom.report.figure import Figure
 from fedloom.report.labels import run_label
@@ -109,6 +109,9 @@ def _draw(by_round: Axes, by_megabyte: Axes, value: Curve, look: dict[str, Any])
         by_megabyte.plot(value.sent, error["mean"], **look)
         by_megabyte.fill_between(value.sent, error["least"], error["largest"], color=look["color"], alpha=0.15, lw=0)
         by_megabyte.set_xscale("log")
+        by_megabyte.xaxis.set_major_formatter("{x:g}")
+        # Labels of minor ticks where the axis spans less than a decade.
+        by_megabyte.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.4)))
     else:
         by_megabyte.axhline(level, **look)
     return line

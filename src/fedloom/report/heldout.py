@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fedloom.report.causal import pick
-from fedloom.report.layout import EMPTY, Cell, Mark, Table
+from fedloom.report.causal import marked, pick
+from fedloom.report.layout import EMPTY, Cell, Table
 from fedloom.report.series import (
     PUBLISHED_MODELS,
     REFERENCES,
@@ -20,6 +20,7 @@ from fedloom.report.series import (
     published,
     published_cell,
     target_label,
+    transcribed,
 )
 from fedloom.report.shown import Shown
 
@@ -32,8 +33,7 @@ BEATS = {(True, True): "beats both", (True, False): "beats naive", (False, True)
 
 def zero_shot(shown: Shown) -> Table:
     """Zero-shot forecasts by set and horizon beside seasonal-naive and the past mean, with the published models."""
-    frame = numbers(shown)
-    frame = frame[frame["of_task"] == "forecast"]
+    frame = numbers(shown, "forecast")
     methods = names(shown)
     header = [(label(*n), title) for n in methods for title in METRICS.values()]
     header += [(REFERENCES[name], title) for name in NAIVE for title in METRICS.values()]
@@ -43,9 +43,8 @@ def zero_shot(shown: Shown) -> Table:
         of = frame[(frame["dataset"] == dataset) & (frame["of_target"] == target)]
         for horizon in horizons:
             at = pick(of, horizon=horizon)
-            cells = [c for n in methods for c in _cells(of_methods(at, method=n[0], variant=n[1]), METRICS)]
-            cells = _marked(cells, len(methods))
-            cells += [c for name in NAIVE for c in _cells(_same(pick(at, prediction=name)), METRICS)]
+            cells = _ranked(at, methods, "forecast")
+            cells += [c for name in NAIVE for c in _cells(_same(pick(at, prediction=name)))]
             cells.append(Cell(_verdict(at)))
             paper = published(shown, "table4", dataset=target, horizon=horizon)
             cells += [published_cell(paper[paper["metric"] == metric]) for metric in METRICS]
@@ -56,17 +55,15 @@ def zero_shot(shown: Shown) -> Table:
         "filled in, beyond half a window in blocks that are fed back. At most 512 windows of a set and horizon, evenly "
         "over the test part, first and last among them. Mean: over horizons. Best of ours in bold, second underlined. "
         "Seasonal naive repeats the last season, where there is none the last value; window mean: the mean of the "
-        "look-back. *: from another project's transcription, not verified. Paper: FeDaL's values "
-        "by set; its means, and those of centralised models, in the last rows are over ETT and Weather. "
-        f"{_beaten(frame)} {protocol_facts(shown)} {shown.facts}"
+        f"look-back. Paper: FeDaL's values by set; its means, and those of FFTS and of centralised models, in the last "
+        f"rows are over ETT and Weather. {_starred(rows)}{_beaten(frame)} {protocol_facts(shown)} {shown.facts}"
     )
     return Table(header, rows, shown.caption, notes, frame)
 
 
 def full_shot(shown: Shown) -> Table:
     """Forecasts after one epoch on each set, by horizon, beside the zero-shot ones of the same runs."""
-    frame = numbers(shown)
-    frame = frame[frame["of_task"].isin(["full_shot", "forecast"])]
+    frame = numbers(shown, "full_shot", "forecast")
     methods = names(shown)
     header = [(label(*n), title) for n in methods for title in METRICS.values()]
     header += [(f"{label(*n)}, zero-shot", "MSE") for n in methods]
@@ -76,12 +73,10 @@ def full_shot(shown: Shown) -> Table:
         of = frame[(frame["dataset"] == dataset) & (frame["of_target"] == target)]
         for horizon in horizons:
             at = pick(of, horizon=horizon)
-            cells = []
-            for n in methods:
-                learned = of_methods(at, method=n[0], variant=n[1], task="full_shot")
-                cells += _cells(learned, METRICS) if len(learned) else [_null(frame, dataset, n), Cell(EMPTY)]
-            cells = _marked(cells, len(methods))
-            for n in methods:
+            cells = _ranked(at, methods, "full_shot")
+            for i, n in enumerate(methods):
+                if of_methods(at, method=n[0], variant=n[1], task="full_shot").empty:
+                    cells[len(METRICS) * i] = _null(frame, dataset, n)
                 cells.append(cell(of_methods(at, method=n[0], variant=n[1], task="forecast", metric="mse")))
             cells.append(cell(_same(pick(at, prediction="seasonal_naive", metric="mse"))))
             paper = published(shown, "table3", dataset=target) if horizon == "all" else shown.references.iloc[:0]
@@ -91,18 +86,21 @@ def full_shot(shown: Shown) -> Table:
         "One epoch over at most as many windows of the training part as the scale says, spread evenly; same windows, "
         "order and new head (flattened tokens to the horizon, from 0) for every method: only the start weights differ. "
         "The better of a linear probe and of training all weights, by validation. Best in bold, second underlined. "
-        f"*: from another project's transcription, not verified. {adaptation_facts(shown)} {protocol_facts(shown)} "
+        f"Zero-shot and seasonal naive: as in Table 4. {_starred(rows)}{_tested(frame)} {protocol_facts(shown)} "
         f"{shown.facts}"
     )
     return Table(header, rows, shown.caption, notes, frame)
 
 
-def adaptation_facts(shown: Shown) -> str:
-    """Say how many test windows or cases stand behind what was learned in one epoch."""
-    frame = shown.metrics
-    tasks = frame["condition"].str.extract(r"task=([a-z_0-9]+)")[0]
-    n = frame.loc[tasks.isin(["full_shot"]) & frame["value"].notna(), "n"]
-    return f"Up to {int(n.max()):,} test points a set and horizon." if len(n) else ""
+def _tested(frame: pd.DataFrame) -> str:
+    """Say how many test points stand behind what was learned in one epoch."""
+    n = frame.loc[(frame["of_task"] == "full_shot") & frame["ours_mean"].notna(), "n"]
+    return f"After an epoch: up to {int(n.max()):,} test points a set and horizon." if len(n) else ""
+
+
+def _starred(rows: list[tuple[str, str, list[Cell]]]) -> str:
+    said = transcribed([cell for _, _, cells in rows for cell in cells])
+    return f"{said} " if said else ""
 
 
 def _sets(shown: Shown, frame: pd.DataFrame) -> list[tuple[str, str, list[str]]]:
@@ -121,8 +119,15 @@ def _group(shown: Shown, dataset: str, target: str) -> str:
     return target_label(target) if alone else f"{target_label(target)}, from {shown.label(dataset)}"
 
 
-def _cells(of: pd.DataFrame, metrics: dict[str, str]) -> list[Cell]:
-    return [cell(of[of["metric"] == metric]) for metric in metrics]
+def _cells(of: pd.DataFrame) -> list[Cell]:
+    return [cell(of[of["metric"] == metric]) for metric in METRICS]
+
+
+def _ranked(at: pd.DataFrame, methods: list[Method], task: str) -> list[Cell]:
+    """The cells of every method and metric, the best and the second of a metric marked."""
+    own = of_methods(at, task=task)
+    found = {m: marked(own[own["metric"] == m], dict.fromkeys(methods, ""), [{""}]) for m in METRICS}
+    return [found[metric].get(name, Cell()) for name in methods for metric in METRICS]
 
 
 def _same(of: pd.DataFrame) -> pd.DataFrame:
@@ -134,21 +139,6 @@ def _null(frame: pd.DataFrame, dataset: str, name: Method) -> Cell:
     of = of_methods(frame, dataset=dataset, method=name[0], variant=name[1], task="full_shot")
     notes = of.loc[of["ours_mean"].isna(), "note"]
     return Cell(str(notes.iloc[0]) if len(notes) else EMPTY)
-
-
-def _marked(cells: list[Cell], methods: int) -> list[Cell]:
-    """Mark the best and the second of the methods in each metric; equal printed values share a mark."""
-    found = list(cells)
-    for offset in range(len(METRICS)):
-        places = range(offset, methods * len(METRICS), len(METRICS))
-        values = {i: float(cells[i].text.split(" ")[0]) for i in places if cells[i].text[:1].isdigit()}
-        ranks = sorted(set(values.values()))
-        if len(values) < 2:
-            continue
-        marks: dict[float, Mark] = dict(zip(ranks, ("best", "second"), strict=False))
-        for i, value in values.items():
-            found[i] = Cell(cells[i].text, marks.get(value, ""))
-    return found
 
 
 def _verdict(at: pd.DataFrame) -> str:
@@ -171,8 +161,9 @@ def _beaten(frame: pd.DataFrame) -> str:
             behind.append(target_label(str(target)))
     if not judged:
         return ""
-    where = f"not on {', '.join(behind)} (see the learning curve)" if behind else "on every set"
-    return f"FeDaL beats the mean of the look-back {where}, as a mean over horizons."
+    where = "no set" if len(behind) == judged else f"every set but {', '.join(behind)}" if behind else "every set"
+    see = "; see the learning curve" if behind else ""
+    return f"FeDaL beats the mean of the look-back on {where} (mean over horizons{see})."
 
 
 def _published_means(shown: Shown, columns: int) -> list[tuple[str, str, list[Cell]]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fedloom.report.causal import pick
-from fedloom.report.comparison import rank
+from fedloom.report.causal import Column, marked, pick
+from fedloom.report.comparison import explained
 from fedloom.report.labels import CENTRALISED, FEDERATED, REFERENCE, SERIES, method_group
 from fedloom.report.layout import EMPTY, Cell, Table
 from fedloom.report.series import (
     DECIMALS,
+    HEADLINE,
     REFERENCES,
     Method,
     cell,
@@ -27,31 +28,28 @@ from fedloom.report.shown import Shown
 MEBIBYTE = 2**20
 INTERPOLATION = "Interpolation"
 PAPER_SETS = {"utsd-h1": "UTSD-H1", "utsd-h2": "UTSD-H2", "utsd": "UTSD", "ctsd": "CTSD"}
-HEADLINE = {"task": "reconstruction", "rate": "mean", "space": "z", "target": ""}
-OWN: Method = ("own", "own")
+FILLS = ("linear_interpolation", "last_value", "window_mean")
+OWN = "own"
 METRICS = {"mse": "MSE", "mae": "MAE"}
 
 
 def reconstruction(shown: Shown) -> Table:
     """Masked reconstruction by method and federation, with interpolation beside it and the paper's values."""
-    frame = numbers(shown)
-    frame = frame[frame["of_task"] == "reconstruction"]
+    frame = numbers(shown, "reconstruction")
     methods = names(shown)
     groups = {name: method_group(name[0]) for name in methods}
-    rankings = [{*FEDERATED, SERIES}]
     header: list[tuple[str, str]] = []
-    columns: list[dict[Method, Cell]] = []
+    columns: list[Column] = []
     for dataset in shown.datasets:
         of = frame[frame["dataset"] == dataset]
         for metric, title in METRICS.items():
-            main = of_methods(of, metric=metric, form="", **HEADLINE).set_index(["method", "variant"])
-            marks = rank({n: main.loc[n] for n in main.index}, groups, rankings, DECIMALS)
-            found = {n: Cell(cell(main.loc[[n]]).text, marks.get(n, "")) for n in main.index}
+            main = of_methods(of, metric=metric, form="", **HEADLINE)
+            found = marked(main, groups, [{*FEDERATED, SERIES}])
             own = of_methods(of, metric=metric, form="own", method="fedal", variant="base", **HEADLINE)
             found[OWN] = cell(own)
-            for reference in ("linear_interpolation", "last_value", "window_mean"):
+            for reference in FILLS:
                 rows = pick(of, metric=metric, prediction=reference, **HEADLINE)
-                found[reference, ""] = cell(rows.head(1).assign(ours_sd=np.nan))
+                found[reference] = cell(rows.head(1).assign(ours_sd=np.nan))
             header.append((shown.label(dataset), title))
             columns.append(found)
     header.append(("sent up", "MiB a client, round"))
@@ -71,14 +69,15 @@ def reconstruction(shown: Shown) -> Table:
         if name == ("fedal", "base"):
             own_label = f"{label(*name)}, each client's own bias"
             rows.append((groups[name], own_label, [column.get(OWN, Cell()) for column in columns]))
-    for reference in ("linear_interpolation", "last_value", "window_mean"):
-        cells = [column.get((reference, ""), Cell()) for column in columns]
+    for reference in FILLS:
+        cells = [column.get(reference, Cell()) for column in columns]
         rows.append((INTERPOLATION, REFERENCES[reference], cells))
     notes = (
         "Errors at hidden points of test windows, on data scaled by each series' training part; mean over windows, "
         "then clients, then five rates of hidden tokens (12.5 to 75 %). One mask a window and rate, the same for all "
-        "rows. Weights of the round that was best in validation; mean ± standard deviation over seeds. Best federated "
-        "method in bold, second underlined. The paper's federations (UTSD, CTSD) are other data and its backbone is "
+        "rows. Weights of the round that was best in validation; mean ± standard deviation over seeds. Federated "
+        f"methods are ranked. {explained([cell for _, _, cells in rows for cell in cells])} Sent up: on the first "
+        "federation that a method ran on. The paper's federations (UTSD, CTSD) are other data and its backbone is "
         "28.4 M parameters: compare order and gaps, not values. The csv also holds single rates, the last round's "
         f"weights, and errors in units of what is visible of a window. {protocol_facts(shown)} {shown.facts}"
     )
@@ -87,8 +86,7 @@ def reconstruction(shown: Shown) -> Table:
 
 def ablations(shown: Shown) -> Table:
     """FeDaL without its parts and in other forms, and domain bias elimination on other methods."""
-    frame = numbers(shown)
-    frame = frame[frame["of_task"].isin(["reconstruction", "forecast"])]
+    frame = numbers(shown, "reconstruction", "forecast")
     groups = {name: _ablated(name) for name in names(shown)}
     order = ("FeDaL and what it loses", "Other forms", "DBE on other methods")
     methods = sorted(groups, key=lambda n: order.index(groups[n]))
@@ -100,7 +98,7 @@ def ablations(shown: Shown) -> Table:
         header.append((shown.label(dataset), "MSE"))
         columns.append({n: cell(main.loc[[n]]) for n in main.index})
         header.append((shown.label(dataset), "change"))
-        columns.append({n: Cell(_change(main["ours_mean"], n, base_of(n))) for n in main.index})
+        columns.append({n: Cell(_change(main["ours_mean"], n)) for n in main.index})
         unseen = of_methods(of, metric="mse", task="forecast", horizon="all")
         if len(unseen):
             means = unseen.groupby(["method", "variant"])["ours_mean"].agg(lambda v: v.mean(skipna=False))
@@ -112,7 +110,7 @@ def ablations(shown: Shown) -> Table:
         columns.append({(m, v): published_cell(of) for (m, v), of in values.groupby(["method", "variant"])})
         change = values.set_index(["method", "variant"])["value"]
         header.append((f"{PAPER_SETS[paper]}, paper", "change"))
-        columns.append({n: Cell(_change(change, n, ("fedal", "base"))) for n in change.index})
+        columns.append({n: Cell(_change(change, n)) for n in change.index})
     rows = [(groups[n], label(*n), [column.get(n, Cell()) for column in columns]) for n in methods]
     notes = (
         "MSE: masked reconstruction as in Table 1. Change: against the method's base. Zero-shot: mean over held-out "
@@ -122,26 +120,26 @@ def ablations(shown: Shown) -> Table:
     return Table(header, rows, shown.caption, notes, frame)
 
 
-def base_of(name: Method) -> Method:
-    """Return the row that a variant is compared with."""
-    return name[0], "base"
-
-
 def _ablated(name: Method) -> str:
     if name[0] != "fedal":
         return "DBE on other methods"
     return "FeDaL and what it loses" if name[1] == "base" or name[1].startswith("no_") else "Other forms"
 
 
-def _change(values: pd.Series, name: Method, base: Method) -> str:
+def _change(values: pd.Series, name: Method) -> str:
+    base = name[0], "base"
     if name == base or base not in values.index or np.isnan(values[name]) or np.isnan(values[base]):
         return EMPTY
     return f"{values[name] / values[base] - 1:+.1%}"
 
 
 def _traffic(shown: Shown, name: Method) -> str:
-    """Mebibytes that a client sends up in a round in which it takes part; mean over clients and rounds."""
+    """Mebibytes that a client sends up in a round in which it takes part; mean over clients and rounds.
+
+    On one federation: models differ in size between some.
+    """
     runs = shown.runs[(shown.runs["method"] == name[0]) & (shown.runs["variant"] == name[1])]
+    runs = runs[runs["dataset"] == runs["dataset"].iloc[0]]
     sent = []
     for folder in runs["folder"]:
         log = shown.rounds(folder)

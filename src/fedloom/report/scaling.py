@@ -2,87 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
-from scipy.stats import t as student
 
+from fedloom.evaluation.schema import IDENTITY
+from fedloom.report.causal import pick, with_parts
 from fedloom.report.figure import Figure
 from fedloom.report.labels import method_label
+from fedloom.report.regression import regress
 from fedloom.report.series import protocol_facts
 from fedloom.report.shown import Shown
 
-Floats = NDArray[np.float64]
 WIDTH, HEIGHT = 7.2, 2.9
-CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True)
-class Slope:
-    """A line through logarithms: slope, intercept, and the slope's 95 % interval (NaN below three points)."""
-
-    slope: float
-    intercept: float
-    lo: float
-    hi: float
-
-
-def log_log(x: Floats, y: Floats) -> Slope | None:
-    """Return the least-squares line of log y on log x; None where there are fewer than two different x."""
-    if len(set(x)) < 2:
-        return None
-    u, v = np.log(x), np.log(y)
-    slope, intercept = np.polyfit(u, v, 1)
-    spread = float(((u - u.mean()) ** 2).sum())
-    if len(x) < 3:
-        return Slope(float(slope), float(intercept), np.nan, np.nan)
-    residual = float(((v - slope * u - intercept) ** 2).sum()) / (len(x) - 2)
-    margin = float(student.ppf((1 + CONFIDENCE) / 2, len(x) - 2)) * (residual / spread) ** 0.5
-    return Slope(float(slope), float(intercept), float(slope) - margin, float(slope) + margin)
 
 
 def facts_of_runs(shown: Shown) -> pd.DataFrame:
     """Return one row a finished run: its size in each respect, and its masked error on held-out sets.
 
-    Columns: method, dataset, variant, seed, clients, windows (of all clients), windows_each (of a client), joining (the
-    share of clients that take part), parameters, megabytes (that all clients sent up), error.
+    Columns: method, dataset, variant, seed, clients, windows_each (training windows of a client, mean), joining (the
+    share of clients that take part), parameters, error (mean over held-out sets and rates).
     """
+    metrics = shown.metrics[(shown.metrics["metric"] == "mse") & (shown.metrics["selection"] == "selected")]
+    metrics = metrics[metrics["condition"].str.contains("target=")].reset_index(drop=True)
+    unseen = pick(with_parts(metrics), task="reconstruction", rate="mean", prediction="")
+    error = unseen.groupby(IDENTITY)["value"].agg(lambda values: values.mean(skipna=False))
     rows = []
     for run in shown.runs.itertuples():
         record = shown.record(run.folder)
-        metrics = shown.metrics
-        own = metrics[
-            (metrics[["dataset", "method", "variant", "seed"]] == [run.dataset, run.method, run.variant, run.seed]).all(
-                axis=1
-            )
-        ]
-        parts = own["condition"].str
-        unseen = own[
-            parts.contains("task=reconstruction")
-            & parts.contains("rate=mean")
-            & parts.contains("target=")
-            & ~parts.contains("prediction=")
-            & (own["metric"] == "mse")
-            & (own["selection"] == "selected")
-        ]
-        log = shown.rounds(run.folder)
+        own = (run.dataset, run.method, run.variant, run.seed)
         rows.append(
             {
-                "method": run.method,
-                "dataset": run.dataset,
-                "variant": run.variant,
-                "seed": run.seed,
+                **dict(zip(IDENTITY, own, strict=True)),
                 "clients": len(record["clients"]),
-                "windows": sum(record["train_samples"]),
                 "windows_each": sum(record["train_samples"]) / len(record["clients"]),
                 "joining": record["spec"]["protocol"]["participation"],
                 "parameters": record["parameters"],
-                "megabytes": log.loc[log["quantity"] == "bytes_up", "value"].sum() / 1e6,
-                "error": unseen["value"].mean(skipna=False) if len(unseen) else np.nan,
+                "error": error.get(own, np.nan),
             }
         )
     frame = pd.DataFrame(rows)
@@ -126,7 +83,7 @@ def scaling(shown: Shown) -> Figure:
     said = []
     for ax, (respect, some) in zip(axes[0], found.items(), strict=False):
         ax.plot(some[respect], some["error"], "o", ms=5)
-        line = log_log(some[respect].to_numpy(np.float64), some["error"].to_numpy(np.float64))
+        line = regress(np.log(some[respect].to_numpy(np.float64)), np.log(some["error"].to_numpy(np.float64)))
         if line is not None:
             ends = np.array([some[respect].min(), some[respect].max()], dtype=np.float64)
             ax.plot(ends, np.exp(line.intercept) * ends**line.slope, "--", color="0.4", lw=1)
@@ -143,9 +100,9 @@ def scaling(shown: Shown) -> Figure:
         _plain_errors(axes[0, 0], pd.concat([some["error"] for some in found.values()]))
     method = method_label(frame["method"].iloc[0]) if len(frame) else ""
     notes = (
-        f"{method}, generated clients unless the runs say otherwise: masked reconstruction of held-out sets (mean over "
-        "sets and five rates). Each panel shows runs that differ in one size alone, at equal rounds; dashed: least "
-        "squares of logarithms, with the slope's 95 % interval where three runs or more have one. "
+        f"{method}: masked reconstruction of held-out sets (mean over sets and five rates). Each panel shows runs that "
+        "differ in one size alone, at equal rounds; dashed: least squares of logarithms, with the slope's 95 % "
+        "interval where three runs or more have one. "
         f"Slopes: {'; '.join(said) or 'no two runs differ in one size'}. {protocol_facts(shown)} {shown.facts}"
     )
     return Figure(drawn, shown.caption, notes)
@@ -159,5 +116,5 @@ def _plain_errors(ax: Axes, errors: pd.Series) -> None:
     """A few ticks with plain numbers, however narrow the range is."""
     low, high = errors.min(), errors.max()
     ticks = np.geomspace(low, high, 4) if high > low else np.array([low])
-    ax.set_yticks(ticks, [f"{tick:.4g}" for tick in ticks])
+    ax.set_yticks(ticks, [f"{tick:#.4g}" for tick in ticks])
     ax.minorticks_off()

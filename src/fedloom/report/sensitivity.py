@@ -8,9 +8,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from fedloom.evaluation.schema import IDENTITY
 from fedloom.report.curves import looks
 from fedloom.report.figure import Figure
-from fedloom.report.series import protocol_facts
+from fedloom.report.series import masked_errors, protocol_facts
 from fedloom.report.shown import Shown
 
 WIDTH, HEIGHT = 7.2, 2.9
@@ -22,7 +23,7 @@ PARAMETERS = {
 }
 """Names of FeDaL's parameters -> what they are called in print."""
 
-BASE = ("fedal", "base")
+METHOD = "fedal"
 FORMS = ("damped", "feddyn")
 
 
@@ -62,18 +63,13 @@ def sensitivity(shown: Shown) -> Figure:
 
 
 def _errors_by_parameters(shown: Shown) -> pd.DataFrame:
+    found = masked_errors(shown)
+    error = found[found["unit"] == "mean"].set_index(IDENTITY)["value"]
     rows = []
-    metrics = shown.metrics
-    for run in shown.runs.itertuples():
-        if run.method != BASE[0]:
-            continue
-        same = (
-            metrics[["dataset", "variant", "seed", "method"]] == [run.dataset, run.variant, run.seed, run.method]
-        ).all(axis=1)
-        wanted = (metrics["condition"] == "rate=mean,space=z,task=reconstruction") & (metrics["unit"] == "mean")
-        value = metrics[same & wanted & (metrics["metric"] == "mse") & (metrics["selection"] == "selected")]["value"]
+    for run in shown.runs[shown.runs["method"] == METHOD].itertuples():
         params = shown.record(run.folder)["spec"]["params"]
-        rows.append(params | {"variant": run.variant, "error": float(value.iloc[0])})
+        value = error[run.dataset, run.method, run.variant, run.seed]
+        rows.append(params | {"variant": run.variant, "error": value})
     return pd.DataFrame(rows)
 
 

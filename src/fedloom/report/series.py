@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from fedloom.report.causal import pick, tidy
-from fedloom.report.comparison import number
+from fedloom.evaluation.rows import condition
+from fedloom.report.causal import first, pick, tidy, with_parts
 from fedloom.report.labels import method_label
 from fedloom.report.layout import EMPTY, Cell
 from fedloom.report.shown import Shown
@@ -26,11 +26,17 @@ TARGETS = {
     "exchange": "Exchange",
     "bike-sharing": "Bike sharing",
     "appliances": "Appliances",
+    "m4-hourly": "M4 hourly",
     "basic-motions": "BasicMotions",
-    "daphnet": "Daphnet",
+    "atrial-fibrillation": "AtrialFibrillation",
+    "pig-art-pressure": "PigArtPressure",
+    "worms": "Worms",
     "ecg": "ECG",
     "internal-bleeding": "Internal bleeding",
-    "m4-hourly": "M4 hourly",
+    "nab": "NAB",
+    "nab-taxi": "NAB taxi",
+    "nab-ambient": "NAB ambient",
+    "gecco-water": "GECCO water",
 }
 VARIANT_LABELS = {
     "no_alignment": "w/o alignment (λ = 0)",
@@ -43,7 +49,6 @@ VARIANT_LABELS = {
     "feddyn": "FedDyn correction",
     "literal": "correction as printed",
     "dbe": "with DBE",
-    "desk": "larger backbone",
 }
 REFERENCES = {
     "linear_interpolation": "Linear interpolation",
@@ -56,12 +61,23 @@ REFERENCES = {
 }
 PUBLISHED_MODELS = {"moirai_base": "Moirai-base", "chronos_large": "Chronos-large", "time_moe_ultra": "Time-MoE-ultra"}
 UNVERIFIED = "verified=no"
+MASKED = {"task": "reconstruction", "rate": "mean", "space": "z"}
+"""Condition of the headline: masked reconstruction of the clients' test windows, mean over rates."""
+
+HEADLINE = MASKED | {"target": ""}
 
 
-def numbers(shown: Shown) -> pd.DataFrame:
-    """Return ``tidy`` numbers of the runs: means over clients, or over windows of a held-out set."""
+def numbers(shown: Shown, *tasks: str) -> pd.DataFrame:
+    """Return ``tidy`` numbers of the runs in ``tasks``: means over clients, or over windows of a held-out set."""
     frame = tidy(shown)
-    return frame[frame["unit"] == "mean"].reset_index(drop=True)
+    return frame[(frame["unit"] == "mean") & frame["of_task"].isin(tasks)].reset_index(drop=True)
+
+
+def masked_errors(shown: Shown) -> pd.DataFrame:
+    """Return the metrics that are the headline's MSE by the selected weights, of every client and their mean."""
+    frame = shown.metrics
+    wanted = (frame["condition"] == condition(**MASKED)) & (frame["metric"] == "mse")
+    return frame[wanted & (frame["selection"] == "selected")]
 
 
 def of_methods(frame: pd.DataFrame, **series: Any) -> pd.DataFrame:
@@ -91,12 +107,7 @@ def names(shown: Shown) -> list[Method]:
 
 def cell(frame: pd.DataFrame, decimals: int = DECIMALS) -> Cell:
     """Return the cell of the one row of ``frame``: mean ± deviation, or why there is none; a dash without a row."""
-    if frame.empty:
-        return Cell(EMPTY)
-    row = frame.iloc[0]
-    if np.isnan(row["ours_mean"]) and not row["diverged"] and row["note"]:
-        return Cell(str(row["note"]))
-    return Cell(number(row, decimals))
+    return first(frame, decimals)
 
 
 def mean_over(frame: pd.DataFrame, decimals: int = DECIMALS) -> Cell:
@@ -115,9 +126,7 @@ def mean_over(frame: pd.DataFrame, decimals: int = DECIMALS) -> Cell:
 def published(shown: Shown, table: str, **wanted: Any) -> pd.DataFrame:
     """Return published values whose columns, or parts of the condition, are as wanted."""
     frame = shown.references[shown.references["table"] == table].reset_index(drop=True)
-    parts = [dict(p.split("=", 1) for p in c.split(",")) if c else {} for c in frame["condition"]]
-    of = frame.join(pd.DataFrame(parts, index=frame.index).fillna("").add_prefix("of_"))
-    return pick(of, **wanted)
+    return pick(with_parts(frame), **wanted)
 
 
 def published_cell(found: pd.DataFrame, decimals: int = DECIMALS) -> Cell:
@@ -127,6 +136,12 @@ def published_cell(found: pd.DataFrame, decimals: int = DECIMALS) -> Cell:
     row = found.iloc[0]
     mark = "*" if UNVERIFIED in row["condition"] else ""
     return Cell(f"{row['value']:.{decimals}f}{mark}")
+
+
+def transcribed(cells: Sequence[Cell]) -> str:
+    """Say what an asterisk means, where there is one among ``cells``."""
+    there = any(cell.text.endswith("*") for cell in cells)
+    return "*: from another project's transcription, not verified." if there else ""
 
 
 def protocol_facts(shown: Shown) -> str:

@@ -10,12 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from safetensors.numpy import save_file
+from scipy.stats import linregress
+from scipy.stats import t as student
 
 from fedloom.evaluation.rows import as_metrics, condition, row
 from fedloom.evaluation.schema import write_metrics
-from fedloom.report.bias import gaps, regression
+from fedloom.report.bias import gaps, per_deviation
 from fedloom.report.figure import style, write_figure
-from fedloom.report.scaling import log_log, series_along
+from fedloom.report.regression import regress
+from fedloom.report.scaling import series_along
 from fedloom.report.shown import Shown, show
 from fedloom.report.studies.fedal import FIGURES, TABLES
 
@@ -190,6 +193,21 @@ def test_table_1_has_interpolation_traffic_and_the_papers_values(studio: Studio)
     assert found["Interpolation", "Window mean"]["Wheels", "MSE"] == f"{1.15 * 1.2:.3f}"
 
 
+def test_traffic_is_not_a_mean_over_models_of_different_sizes(studio: Studio) -> None:
+    studio.federation("tsgen")
+    studio.run("tsgen", "fedal", "base", 0.4)
+    log = pd.read_parquet(studio.runs[-1] / "rounds.parquet")
+    log.assign(value=9 * log["value"]).to_parquet(studio.runs[-1] / "rounds.parquet")
+    fedal = cells(studio, "table1")["Federated foundation models", "FeDaL"]
+    assert fedal["sent up", "MiB a client, round"] == "1.000"
+
+
+def test_a_federated_method_that_is_beaten_from_outside_has_its_mark_explained(studio: Studio) -> None:
+    studio.run("wheels", "centralised", "base", 0.1)
+    notes = TABLES["table1"](studio.show("table1")).notes
+    assert "†: not ranked" in notes
+
+
 def test_table_4_says_where_the_naive_rows_are_beaten(studio: Studio) -> None:
     found = cells(studio, "table4")
     assert found["ETTh1", "96"]["FeDaL", "against the two"] == "beats both"
@@ -220,20 +238,30 @@ def test_gaps_are_regressed_on_what_was_planted(biased: Studio) -> None:
 def test_a_regression_finds_its_slope() -> None:
     x = np.arange(50.0)
     noise = np.random.default_rng(0).normal(0, 0.01, 50)
-    slope, lo, hi = regression(x, 3 * x + noise)
-    assert lo < slope < hi
-    assert slope == pytest.approx(3 * x.std(), rel=1e-3)
-    assert hi - lo == pytest.approx(2 * 2.01 * 0.01 / 50**0.5, rel=0.3)
-    assert np.isnan(regression(np.ones(5), np.arange(5.0))).all()
+    found = per_deviation(x, 3 * x + noise)
+    assert found is not None
+    assert found.lo < found.slope < found.hi
+    assert found.slope == pytest.approx(3 * x.std(), rel=1e-3)
+    assert found.hi - found.lo == pytest.approx(2 * 2.01 * 0.01 / 50**0.5, rel=0.3)
+    assert per_deviation(np.ones(5), np.arange(5.0)) is None
+
+
+def test_a_slope_and_its_interval_are_those_of_scipy() -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 9))
+    found, wanted = regress(x, y), linregress(x, y)
+    assert found is not None
+    margin = student.ppf(0.975, 7) * wanted.stderr
+    assert (found.slope, found.intercept) == pytest.approx((wanted.slope, wanted.intercept))
+    assert (found.lo, found.hi) == pytest.approx((wanted.slope - margin, wanted.slope + margin))
 
 
 def test_a_power_law_is_a_line_of_logarithms() -> None:
     x = np.array([1.0, 2.0, 4.0, 8.0])
-    found = log_log(x, 5 * x**-0.3)
+    found = regress(np.log(x), np.log(5 * x**-0.3))
     assert found is not None
     assert found.slope == pytest.approx(-0.3)
     assert found.lo <= -0.3 + 1e-9
-    assert log_log(np.ones(3), np.ones(3)) is None
+    assert regress(np.ones(3), np.ones(3)) is None
 
 
 def test_runs_are_compared_along_one_size_alone() -> None:
