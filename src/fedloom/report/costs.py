@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fedloom.report.curves import MEGABYTE
 from fedloom.report.labels import run_label
 from fedloom.report.layout import Cell, Table
 from fedloom.report.shown import Shown
 from fedloom.report.summary import ROW
 
-MEGABYTE = 1e6
 COSTS = ["clients", "held", "least", "most", "total", "once_bytes", "epoch_bytes", "all_bytes", "seconds"]
 
 
@@ -29,7 +27,7 @@ def costs(shown: Shown) -> pd.DataFrame:
     """
     rows = []
     for run in shown.runs.itertuples():
-        record: dict[str, Any] = json.loads((run.folder / "run.json").read_text(encoding="utf-8"))
+        record = shown.record(run.folder)
         held = np.array(record["client_parameters"], dtype=np.float64)
         log = shown.rounds(run.folder)
         sent = log[log["quantity"] == "bytes_up"].groupby("round")["value"].sum()
@@ -55,15 +53,16 @@ def mean_costs(shown: Shown) -> pd.DataFrame:
 
 def budget(shown: Shown) -> str:
     """Say how much of each dataset was trained on and how long codes were trained before, as it was run."""
-    said = []
+    said: dict[str, list[str]] = {}
     for dataset, runs in shown.runs.groupby("dataset", sort=False):
-        specs = [json.loads((folder / "run.json").read_text(encoding="utf-8"))["spec"] for folder in runs["folder"]]
+        specs = [shown.record(folder)["spec"] for folder in runs["folder"]]
         strides = sorted({spec["protocol"]["train_stride"] for spec in specs})
         before = sorted({spec["params"]["pretrain_epochs"] for spec in specs if "pretrain_epochs" in spec["params"]})
         windows = "every training window" if strides == [1] else f"one training window in {_either(strides)} an epoch"
         epochs = f", {_either(before)} epochs of autoencoding before" if before else ""
-        said.append(f"{shown.label(str(dataset))}: {windows}{epochs}")
-    return f"{'; '.join(said)}. A round is an epoch."
+        said.setdefault(windows + epochs, []).append(shown.label(str(dataset)))
+    alike = [what if len(said) == 1 else f"{what} on {' and '.join(labels)}" for what, labels in said.items()]
+    return f"Training: {'; '.join(alike)}. A round is an epoch."
 
 
 def _either(numbers: list[int]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import cycle
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,15 +12,18 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from fedloom.errors import InputError
-from fedloom.report.costs import MEGABYTE, budget, mean_costs
-from fedloom.report.curves import looks
+from fedloom.report.costs import budget, mean_costs
+from fedloom.report.curves import MEGABYTE, looks
 from fedloom.report.figure import Figure
 from fedloom.report.labels import run_label
 from fedloom.report.shown import Shown
 
 WIDTH, HEIGHT = 7.2, 3.4
 MARKERS = ("o", "s", "^", "D", "v", "P")
-PANELS = (("total", "numbers of all models", 1.0), ("epoch_bytes", "sent by all clients in an epoch (MB)", MEGABYTE))
+PANELS = (
+    ("total", "numbers of all models (million)", 1e6),
+    ("epoch_bytes", "sent by all clients in an epoch (MB)", MEGABYTE),
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def growth(shown: Shown) -> Figure:
     said: list[str] = []
     for ax, (quantity, label, unit) in zip(axes, PANELS, strict=True):
         residuals = []
-        for name, look, marker in zip(names, looks(len(names)), MARKERS, strict=False):
+        for name, look, marker in zip(names, looks(len(names)), cycle(MARKERS), strict=False):
             of = frame[(frame["method"] == name[0]) & (frame["variant"] == name[1])].sort_values("clients")
             line = fit(of["clients"].to_numpy(), of[quantity].to_numpy())
             handles[run_label(*name)] = _draw(ax, of, quantity, unit, line, look["color"], marker)
@@ -64,7 +68,8 @@ def growth(shown: Shown) -> Figure:
     notes = (
         "Points: mean over seeds. Lines: the law 'a constant and as much again for every client' fitted by least "
         f"squares; its largest residual as a share of the largest size: {'; '.join(said)}. Central LSTM collects "
-        "all readings once and sends nothing after. SplitVFL hears 39 others, or all of a smaller federation. "
+        "all readings once and sends nothing after, Local LSTM never sends anything. SplitVFL hears 39 others, or all "
+        "of a smaller federation. "
         f"{budget(shown)} {shown.facts}"
     )
     return Figure(drawn, shown.caption, notes)

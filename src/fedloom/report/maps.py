@@ -17,7 +17,8 @@ from fedloom.report.costs import budget
 from fedloom.report.figure import Figure
 from fedloom.report.labels import run_label
 from fedloom.report.shown import Shown
-from fedloom.report.spatial import by_client
+from fedloom.report.spatial import by_client, units
+from fedloom.report.summary import ROW
 
 WIDTH, ROW_HEIGHT = 7.2, 2.7
 SPLIT, LOCAL = run_label("st_split_vfl", "base"), run_label("local_lstm", "base")
@@ -26,21 +27,21 @@ DISC = np.linspace(0, 2 * np.pi, 40)
 
 def error_map(shown: Shown) -> Figure:
     """Draw, a row a dataset: the graph, the error of ST-SplitVFL by client, and what it gains on Local LSTM."""
-    names = [name for name in shown.datasets if SPLIT in by_client(shown, name, "mae")]
-    if not names:
-        raise InputError(f"{shown.study}/{shown.name}: expected a run of {SPLIT}, found none")
-    drawn, axes = plt.subplots(len(names), 3, figsize=(WIDTH, ROW_HEIGHT * len(names)), squeeze=False)
-    for row, dataset in zip(axes, names, strict=True):
+    graphs = {name: found for name in shown.datasets if (found := _edges(shown, name)) is not None}
+    if not graphs:
+        raise InputError(f"{shown.study}/{shown.name}: expected a finished run of {SPLIT}, found none")
+    drawn, axes = plt.subplots(len(graphs), 3, figsize=(WIDTH, ROW_HEIGHT * len(graphs)), squeeze=False)
+    for row, (dataset, edges) in zip(axes, graphs.items(), strict=True):
         nodes = read_panel(shown.places[dataset]).nodes
         placed = nodes[nodes[["lat", "lon"]].notna().all(axis=1)]
         shapes = outlines(placed)
         errors = by_client(shown, dataset, "mae").reindex(placed.index)
-        _graph(row[0], nodes, shapes, _edges(shown, dataset))
+        _graph(row[0], nodes, shapes, edges)
         row[0].set(title="graph", ylabel=shown.label(dataset))
         worst = float(errors[SPLIT].max())
         _fill(row[1], shapes, errors[SPLIT], plt.get_cmap("viridis"), Normalize(0, worst), "MAE")
         row[1].set_title(SPLIT)
-        if LOCAL in errors:
+        if LOCAL in errors and errors[LOCAL].notna().any():
             gain = 100 * (1 - errors[SPLIT] / errors[LOCAL])
             span = max(float(gain.abs().max()), 1e-9)
             _fill(row[2], shapes, gain, plt.get_cmap("RdBu"), TwoSlopeNorm(0, -span, span), "%")
@@ -53,7 +54,7 @@ def error_map(shown: Shown) -> Figure:
         "Left: who hears whom; a line joins clients of which one sends its codes to the other, thin where none come "
         "back; clients that lie nowhere, such as a weather service, are left out, and so are self loops. Middle: mean "
         "absolute error on the test part, mean over seeds. Right: by how many per cent it is smaller than that of "
-        f"Local LSTM (blue: sharing helps). Hexagons are cells of H3. {budget(shown)} {shown.facts}"
+        f"Local LSTM (blue: sharing helps). {units(shown)} Hexagons are cells of H3. {budget(shown)} {shown.facts}"
     )
     return Figure(drawn, shown.caption, notes)
 
@@ -76,11 +77,11 @@ def outlines(nodes: pd.DataFrame) -> list[NDArray[np.float64]]:
     return shapes
 
 
-def _edges(shown: Shown, dataset: str) -> NDArray[np.int32]:
-    runs = shown.runs
-    of = runs[(runs[["dataset", "method", "variant"]] == [dataset, "st_split_vfl", "base"]).all(axis=1)]
-    found: NDArray[np.int32] = shown.diagnostics(of["folder"].iloc[0])["edges"]
-    return found
+def _edges(shown: Shown, dataset: str) -> NDArray[np.int32] | None:
+    """Return the graph of ST-SplitVFL, which no seed changes; None where no run of it finished."""
+    runs = shown.runs[shown.runs["verdict"] == "finished"]
+    of = runs[(runs[ROW] == [dataset, "st_split_vfl", "base"]).all(axis=1)]
+    return None if of.empty else shown.diagnostics(of["folder"].iloc[0])["edges"]
 
 
 def _graph(ax: Axes, nodes: pd.DataFrame, shapes: list[NDArray[np.float64]], edges: NDArray[np.int32]) -> None:

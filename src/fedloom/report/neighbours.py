@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
 import matplotlib.pyplot as plt
-import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from fedloom.errors import InputError
@@ -13,7 +10,7 @@ from fedloom.report.costs import budget
 from fedloom.report.figure import Figure
 from fedloom.report.labels import METRICS, run_label
 from fedloom.report.shown import Shown
-from fedloom.report.summary import HEADLINE
+from fedloom.report.summary import headline
 
 WIDTH, ROW_HEIGHT, LEGEND_HEIGHT = 7.2, 2.6, 0.5
 GRAPH_METHOD = "st_split_vfl"
@@ -24,7 +21,7 @@ LINES = ("--", ":", "-.")
 def neighbours(shown: Shown) -> Figure:
     """Draw, a row a dataset, MAE (left) and RMSE (right) by k, with the methods that have no k as level lines."""
     metrics = shown.metrics
-    metrics = metrics[(metrics[list(HEADLINE)] == pd.Series(HEADLINE)).all(axis=1)]
+    metrics = metrics[headline(metrics)]
     datasets = shown.datasets
     size = (WIDTH, ROW_HEIGHT * len(datasets) + LEGEND_HEIGHT)
     drawn, axes = plt.subplots(len(datasets), len(SHOWN_METRICS), figsize=size, squeeze=False)
@@ -46,8 +43,7 @@ def neighbours(shown: Shown) -> Figure:
                 look = {"color": f"C{place + 1}", "ls": LINES[place % len(LINES)], "lw": 1.2}
                 handles[run_label(*name)] = ax.axhline(value, **look)
             unit = shown.panels[dataset]["unit"]
-            squared = METRICS[metric]
-            ax.set(xlabel="neighbours k", ylabel=f"{squared} ({unit})", title=shown.label(dataset))
+            ax.set(xlabel="neighbours k", ylabel=f"{METRICS[metric]} ({unit})", title=shown.label(dataset))
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     drawn.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(4, len(handles)))
     notes = (
@@ -62,7 +58,7 @@ def _neighbours(shown: Shown) -> dict[str, int]:
     """Return k by variant, for the variants whose graph is that of the nearest clients."""
     found = {}
     for run in shown.runs[shown.runs["method"] == GRAPH_METHOD].itertuples():
-        params = json.loads((run.folder / "run.json").read_text(encoding="utf-8"))["spec"]["params"]
+        params = shown.record(run.folder)["spec"]["params"]
         if params["graph"] == "knn":
             found[run.variant] = int(params["k"])
     return found

@@ -11,7 +11,7 @@ import pandas as pd
 from fedloom.data.panel import Panel, read_panel
 from fedloom.evaluation.forecasting import HELD_OUT, MASKED
 from fedloom.models.bilstm import CALENDAR
-from fedloom.report.comparison import number, rank
+from fedloom.report.comparison import explained, number, rank
 from fedloom.report.costs import budget
 from fedloom.report.labels import run_label
 from fedloom.report.layout import EMPTY, Cell, Table
@@ -85,17 +85,17 @@ def accuracy(shown: Shown) -> Table:
     for dataset in shown.datasets:
         of = tidy[tidy["dataset"] == dataset]
         counted = of.loc[of["ours_mean"].notna(), "unit"].drop_duplicates()
-        units = [unit for unit in counted if unit not in ("pooled", "mean")]
-        for unit in ("pooled", *(units if len(units) <= FEW else ())):
+        each = [unit for unit in counted if unit not in ("pooled", "mean")]
+        for unit in ("pooled", *(each if len(each) <= FEW else ())):
             group = f"{shown.label(dataset)}: {'all clients' if unit == 'pooled' else unit.replace('_', ' ')}"
             rows += [(group, *row) for row in _rows(of[of["unit"] == unit])]
+    marks = explained([cell for _, _, cells in rows for cell in cells])
     notes = (
         "Last 10 %: the test part, weights of the round that was best on the 10 % before. Last 20 %: both, weights of "
         "the last round, as in the paper, whose second part is its test part too. Training sees the first 80 %. "
         "In the unit of the counts (MSE: its square), over all windows and the whole horizon; mean ± standard "
-        f"deviation over seeds. Best in bold, second underlined. {_units(shown)} Of the paper's numbers its text "
-        "gives none. The csv also holds every client, and paired tests over clients and time (seeds averaged) against "
-        "Local LSTM. "
+        f"deviation over seeds. {marks} {units(shown)} Of the paper's numbers its text gives none. The csv also holds "
+        "every client, and paired tests over clients and time (seeds averaged) against Local LSTM. "
         f"{budget(shown)} {shown.facts}"
     )
     return Table(header, rows, shown.caption, notes, tidy)
@@ -118,9 +118,10 @@ def _local(rows: pd.DataFrame) -> tuple[str, str] | None:
     return name if name in set(zip(rows["method"], rows["variant"], strict=True)) else None
 
 
-def _units(shown: Shown) -> str:
-    units = [f"{shown.label(dataset)}: {shown.panels[dataset]['unit']}" for dataset in shown.datasets]
-    return f"Units: {'; '.join(units)}."
+def units(shown: Shown) -> str:
+    """Say in which unit each dataset is counted."""
+    said = [f"{shown.label(dataset)}: {shown.panels[dataset]['unit']}" for dataset in shown.datasets]
+    return f"Units: {'; '.join(said)}."
 
 
 def by_client(shown: Shown, dataset: str, metric: str) -> pd.DataFrame:

@@ -208,6 +208,13 @@ def test_the_map_shows_each_cell_at_its_place_with_its_error_and_gain(city: City
         draw(drawn, tmp_path, "figure_map")
 
 
+def test_the_map_leaves_out_a_dataset_on_which_no_run_finished(city: City) -> None:
+    record = next(folder for folder in city.runs if "st_split_vfl" in folder.parts) / "run.json"
+    record.write_text(record.read_text().replace('"finished"', '"diverged"'))
+    with pytest.raises(InputError, match="expected a finished run of ST-SplitVFL, found none"):
+        figure("st_split_vfl", "figure_map")(city.show("figure_map"))
+
+
 def test_clients_that_are_no_cells_are_discs_and_the_antimeridian_tears_nothing() -> None:
     places = pd.DataFrame({"lat": [52.0, 52.1], "lon": [4.2, 4.4]}, index=["north", "south"])
     discs = outlines(places)
