@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
-from torch.func import grad
 
 from fedloom.federation.correction import Correction, corrected, drifted, held
 from fedloom.federation.masking import hide
@@ -21,16 +20,17 @@ from fedloom.federation.randomness import derive, uniform
 from fedloom.federation.stack import Bound, build, matching
 from fedloom.federation.tasks.series import SeriesTask, SeriesWindows
 from fedloom.federation.tuning import tuned, union
-from fedloom.models.layers.core_set import DRAW_AT_ONCE, CoreSet, amplitude_noise, draw, matched, standardised
+from fedloom.models.layers.core_set import DRAW_AT_ONCE, CoreSet, amplitude_noise, draw, learned, own_rows, standardised
 from fedloom.models.layers.domain_bias import Seasonal
-from fedloom.models.patch_transformer import MASKS, Coded, PatchTransformer, PatchTransformerModel
+from fedloom.models.patch_transformer import MASKS, PatchTransformer, PatchTransformerModel
 
 Tensors = dict[str, Tensor]
 
 MODEL = ("embed", "mask", "positions", "layers", "norm", "head")  # theta: what is averaged, corrected and tuned
 REAL_BATCHES = 6  # minibatches that a core-set is matched to, one after the other
 TUNING_BATCH = 64
-AT_HOME = ("reference", "core.first", "core.second", "core.count", "received", "drift")  # no part of the judged weights
+# No part of the judged weights; of the core-set, they keep what an audit compares.
+AT_HOME = ("reference", "received", "drift", *(f"core.{of}" for of in ("first", "second", "count", "turn", "hidden")))
 
 
 class Client(PatchTransformer):
@@ -102,25 +102,22 @@ class FeDaL(Method):
         return (Phase(upload=False), settle) if self.params.correction == "feddyn" else (Phase(),)
 
     def begin(self, phase: Phase, clients: Clients) -> Tensors:
-        """b starts from b^g every round; the core-set anew from the weights that training ended with."""
-        if phase.name == "settle":
-            return self._settled(clients)
-        if phase.name == "match":
-            return {}
-        fresh = {"reference": clients.buffers["domain.bias"]} if self.params.dbe else {}
-        if self.params.correction == "feddyn":
-            fresh["received"] = self._flat(clients.params, 1)
-        return fresh
-
-    def _settled(self, clients: Clients) -> Tensors:
+        """b starts from b^g every round; after training FedDyn's g moves on and the core-set is emptied."""
+        old, feddyn = clients.buffers, self.params.correction == "feddyn"
         fresh = {}
-        if self.params.correction == "feddyn":
-            before, g = clients.buffers["received"], clients.buffers["drift"]
-            fresh["drift"] = drifted(self._flat(clients.params, 1), before, g, self.params.beta)
-        if self.params.core_rows:
-            emptied = ("core.first", "core.second", "core.count", "core.turn")
-            fresh |= {name: torch.zeros_like(clients.buffers[name]) for name in emptied}
-            fresh["core.size"] = self._core_size(clients.weights)[:, None].to(clients.buffers["core.size"].dtype)
+        if phase.name == "train":
+            if self.params.dbe:
+                fresh["reference"] = old["domain.bias"]
+            if feddyn:
+                fresh["received"] = self._flat(clients.params, 1)
+        elif phase.name == "settle":
+            if feddyn:
+                after = self._flat(clients.params, 1)
+                fresh["drift"] = drifted(after, old["received"], old["drift"], self.params.beta)
+            if self.params.core_rows:
+                emptied = ("core.first", "core.second", "core.count", "core.turn")
+                fresh |= {name: torch.zeros_like(old[name]) for name in emptied}
+                fresh["core.size"] = self._core_size(clients.weights)[:, None]
         return fresh
 
     def _core_size(self, windows_C: Tensor) -> Tensor:
@@ -164,23 +161,10 @@ class FeDaL(Method):
     def match(self, model: Bound, batch: SeriesWindows, moment: Moment) -> Outcome:
         """Core-set rows whose gradient, in the last layer and the head, is that of a real minibatch; and the blur."""
         core = {name.removeprefix("core."): value for name, value in model.tensors.items() if name.startswith("core.")}
-        own = (torch.arange(self.params.core_rows, device=batch.x.device) < core["size"]).to(batch.x.dtype)
-        below = self.model.params.layers - 1
-        last = {name: model[name] for name in matching(model.tensors, (f"layers.{below}", "norm", "head"))}
-
-        def loss(weights: Tensors, coded: Coded, windows: SeriesWindows) -> Tensor:
-            error: Tensor = model.holding(weights)(coded, windows, below, method="judged")
-            return error
-
-        def of_rows(weights: Tensors, x: Tensor) -> Tensor:
-            windows = SeriesWindows(x, torch.ones_like(x), core["hidden"], own)
-            return loss(weights, model(windows, slice(below), method="encode"), windows)
-
         real = batch._replace(hidden=hide(moment.noise["order"], batch.seen))
-        target = grad(loss)(last, model(real, slice(below), method="encode"), real)
-        found, ends = matched(of_rows, last, target, core, self.params.core_steps)
+        found, ends = learned(model, real, core, self.model.params.layers - 1, self.params.core_steps)
         blurred = amplitude_noise(standardised(found["learned"]), moment.noise["spectrum"], self.params.core_noise)
-        found["sent"] = blurred * own[:, None]
+        found["sent"] = blurred * own_rows(core)[:, None]
         buffers = {f"core.{name}": value for name, value in found.items()}
         return Outcome(ends[1], buffers, {"match_begun": ends[0], "match_ended": ends[1]})
 
@@ -217,8 +201,9 @@ class FeDaL(Method):
         if self.params.dbe:
             server["domain.bias"] = uploads.mean(uploads["domain.bias"])
         if self.params.core_rows:
-            received = {"owner": uploads.positions, "size": self._core_size(uploads.weights)}
-            server |= {"core/rows": uploads["core"]} | {f"core/{name}": value for name, value in received.items()}
+            size = self._core_size(uploads.weights)
+            received = {"rows": uploads["core"], "owner": uploads.positions, "size": size}
+            server |= {f"core/{name}": value for name, value in received.items()}
         return server
 
     def serve(self, server: Tensors, task: SeriesTask, round_: int, rounds: int, seed: int) -> Tensors:

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.func import grad, grad_and_value
 
 from fedloom.federation.masking import hide, visible_scale
+from fedloom.federation.stack import Bound, matching
+from fedloom.federation.tasks.series import SeriesWindows
 
 Tensors = dict[str, Tensor]
 
@@ -65,6 +67,32 @@ def amplitude_noise(rows_KL: Tensor, normal_KL: Tensor, strength: float) -> Tens
     spectrum = torch.fft.rfft(rows_KL)
     factor = (1 + strength * normal_KL[..., : spectrum.shape[-1]]).clamp(min=0)
     return torch.fft.irfft(spectrum * factor, n=rows_KL.shape[-1])
+
+
+def own_rows(core: Tensors) -> Tensor:
+    """1 for each of the K rows that the client may have, else 0."""
+    rows = core["learned"]
+    return (torch.arange(len(rows), device=rows.device) < core["size"]).to(rows.dtype)
+
+
+def learned(model: Bound, real: SeriesWindows, core: Tensors, last: int, steps: int) -> tuple[Tensors, Tensor]:
+    """The core-set after ``steps`` towards the gradient of a real minibatch, and the mismatch [2] at both ends.
+
+    It is the gradient of the masked error by a ``PatchTransformer``'s layer number ``last`` and head; what lies below
+    is encoded once for the real windows, and anew for every step of the core-set's.
+    """
+    weights = {name: model[name] for name in matching(model.tensors, (f"layers.{last}", "norm", "head"))}
+
+    def loss(weights: Tensors, coded: tuple[Tensor, ...], windows: SeriesWindows) -> Tensor:
+        error: Tensor = model.holding(weights)(coded, windows, last, method="judged")
+        return error
+
+    def of_rows(weights: Tensors, x: Tensor) -> Tensor:
+        windows = SeriesWindows(x, torch.ones_like(x), core["hidden"], own_rows(core))
+        return loss(weights, model(windows, slice(last), method="encode"), windows)
+
+    target = grad(loss)(weights, model(real, slice(last), method="encode"), real)
+    return matched(of_rows, weights, target, core, steps)
 
 
 def mismatch(loss: Callable[[Tensors, Tensor], Tensor], weights: Tensors, target: Tensors, rows_KL: Tensor) -> Tensor:
