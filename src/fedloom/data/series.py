@@ -107,6 +107,11 @@ def lengths(table: pd.DataFrame) -> NDArray[np.int64]:
     return np.fromiter((len(values) for values in table["values"]), dtype=np.int64, count=len(table))
 
 
+def series_names(table: pd.DataFrame) -> pd.Series:
+    """client/id/channel of each series, which no other has."""
+    return table[["client", "id", "channel"]].agg("/".join, axis=1)
+
+
 def _check(data: SeriesSet, where: str) -> None:
     about, table = data.about, data.table
     missing = [key for key in ABOUT_KEYS if key not in about]
@@ -154,8 +159,7 @@ def _sound(table: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
 
 
 def _name(table: pd.DataFrame, wrong: NDArray[np.bool_]) -> str:
-    row = table.iloc[int(wrong.argmax())]
-    return f"series {row['client']}/{row['id']}/{row['channel']}"
+    return f"series {series_names(table).iloc[int(wrong.argmax())]}"
 
 
 def _require(holds: bool, where: str, field: str, expected: str, found: str) -> None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fedloom.artifacts import atomic, write_text
 from fedloom.data.gaps import fill_gaps
-from fedloom.data.series import SeriesSet
+from fedloom.data.series import SeriesSet, series_names
 from fedloom.errors import InputError
 from fedloom.partition.leakage import check_leakage
 from fedloom.partition.windows import PARTS
@@ -190,8 +190,7 @@ def _capped(
 
 def _hash(windows: pd.DataFrame, table: pd.DataFrame) -> NDArray[np.uint64]:
     """A number for each window that depends on its series' name and its start alone."""
-    names = table[["client", "id", "channel"]].agg("/".join, axis=1)
-    of_series = pd.util.hash_array(names.to_numpy(object))[windows["series"].to_numpy(np.int64)]
+    of_series = pd.util.hash_array(series_names(table).to_numpy(object))[windows["series"].to_numpy(np.int64)]
     return pd.util.hash_array(windows["start"].to_numpy(np.int64).astype(np.uint64) ^ of_series)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedloom.data.gaps import fill_gaps
-from fedloom.data.series import SeriesSet, lengths, read_series
+from fedloom.data.series import SeriesSet, lengths, read_series, series_names
 from fedloom.errors import InputError
 from fedloom.federation.masking import HIDDEN_SHARE, hide, points, visible_scale
 from fedloom.federation.protocol import Protocol
@@ -225,8 +225,7 @@ def series_task(
             for values, mean, sd, validation, test in zip(*columns, strict=True)
         ]
     )
-    names = data.table[["client", "id", "channel"]].agg("/".join, axis=1)
-    keys = np.array([name_key(name) for name in names])
+    keys = np.array([name_key(name) for name in series_names(data.table)])
     low = {"train": 0, "validation": scaling["validation"].to_numpy(), "test": scaling["test"].to_numpy()}
     listed = {}
     for part in PARTS:
