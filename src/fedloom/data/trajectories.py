@@ -32,7 +32,6 @@ SCHEMA = pa.schema(
         "label": pa.string(),
     }
 )
-LISTS = ("x", "a", "t", "y", "propensity")
 ABOUT_KEYS = (
     "dataset",
     "part",
