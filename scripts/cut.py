@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from fedloom.config.dataset import read_section
-from fedloom.data.series import read_series
+from fedloom.data.series.table import read_series
 from fedloom.errors import main
 from fedloom.partition.series import SeriesPartitionSettings, make_series_partition, write_series_partition
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from fedloom.config.dataset import read_section
-from fedloom.data.trajectories import read_trajectories
+from fedloom.data.trajectories.table import read_trajectories
 from fedloom.errors import main
 from fedloom.partition.trajectories import DealSettings, make_trajectory_partition, write_trajectory_partition
 

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from fedloom.config.dataset import read_section
-from fedloom.data.build import build_panel
-from fedloom.data.panel import write_panel
-from fedloom.data.settings import PanelSettings
+from fedloom.data.panels.build import build_panel
+from fedloom.data.panels.panel import write_panel
+from fedloom.data.panels.settings import PanelSettings
 from fedloom.errors import main
 from fedloom.progress import PointProgress
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from fedloom.config.dataset import read_section
-from fedloom.data.panel import read_panel
+from fedloom.data.panels.panel import read_panel
 from fedloom.errors import main
 from fedloom.partition.windows import PartitionSettings, make_partition, write_partition
 

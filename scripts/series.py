@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from fedloom.config.dataset import read_section
-from fedloom.data.series import write_series
-from fedloom.data.series_build import build_series
-from fedloom.data.series_settings import SeriesSettings
+from fedloom.data.series.build import build_series
+from fedloom.data.series.settings import SeriesSettings
+from fedloom.data.series.table import write_series
 from fedloom.errors import main
 
 

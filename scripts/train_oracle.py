@@ -14,8 +14,8 @@ from pathlib import Path
 from safetensors.numpy import save
 
 from fedloom.artifacts import atomic
-from fedloom.data.dkt.simulator import draw_items
-from fedloom.data.dkt.training import Recipe, train, weights
+from fedloom.data.trajectories.dkt.simulator import draw_items
+from fedloom.data.trajectories.dkt.training import Recipe, train, weights
 from fedloom.errors import main
 
 

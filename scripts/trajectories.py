@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from fedloom.config.dataset import read_section
-from fedloom.data.trajectories import write_trajectories
-from fedloom.data.trajectory_build import build_trajectories
-from fedloom.data.trajectory_settings import TrajectorySettings
+from fedloom.data.trajectories.build import build_trajectories
+from fedloom.data.trajectories.settings import TrajectorySettings
+from fedloom.data.trajectories.table import write_trajectories
 from fedloom.errors import main
 
 

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 
 from fedloom.config.dataset import read_section
-from fedloom.data.dkt.truth import build_truth
-from fedloom.data.trajectories import read_trajectories
-from fedloom.data.trajectory_settings import TrajectorySettings
-from fedloom.data.truth import TruthSettings, write_truth
+from fedloom.data.trajectories.dkt.truth import build_truth
+from fedloom.data.trajectories.settings import TrajectorySettings
+from fedloom.data.trajectories.table import read_trajectories
+from fedloom.data.trajectories.truth import TruthSettings, write_truth
 from fedloom.errors import InputError, main
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import torch
 
-from fedloom.data.trajectories import read_trajectories
+from fedloom.data.trajectories.table import read_trajectories
 from fedloom.errors import main
-from fedloom.evaluation.judge import Judge
-from fedloom.evaluation.yardsticks import write_yardsticks
+from fedloom.evaluation.causal.judge import Judge
+from fedloom.evaluation.causal.yardsticks import write_yardsticks
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.tasks.trajectory import TrajectoryTask
 

@@ -10,10 +10,10 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedloom.data.build import build_panel
+from fedloom.data.panels.build import build_panel
+from fedloom.data.panels.regimes import Regimes, generate
+from fedloom.data.panels.settings import Graph, PanelSettings
 from fedloom.data.raw import Note, land, sha256
-from fedloom.data.regimes import Regimes, generate
-from fedloom.data.settings import Graph, PanelSettings
 from fedloom.partition.windows import PARTS, PartitionSettings, make_partition, split_steps, window_starts
 
 PANEL = generate(Regimes(clients=4, steps=400))

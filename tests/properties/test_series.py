@@ -8,7 +8,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fedloom.data.series import SCHEMA, SeriesSet, describe
+from fedloom.data.series.table import SCHEMA, SeriesSet, describe
 from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.tasks.series import series_task

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from fedloom.data.panel import Panel
-from fedloom.data.series import SeriesSet
-from fedloom.data.trajectories import Steps, TrajectorySet, trajectory_table
+from fedloom.data.panels.panel import Panel
+from fedloom.data.series.table import SeriesSet
+from fedloom.data.trajectories.table import Steps, TrajectorySet, trajectory_table
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.task import Task
 from fedloom.federation.tasks.forecast import ForecastTask, forecast_task

@@ -10,11 +10,11 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import Field, ValidationInfo, create_model, field_validator
 
 from fedloom.config.checks import Strict, check, choose, read_yaml
-from fedloom.data.series_settings import SeriesSettings
-from fedloom.data.settings import PanelSettings
+from fedloom.data.panels.settings import PanelSettings
+from fedloom.data.series.settings import SeriesSettings
 from fedloom.data.sources import RawFile
-from fedloom.data.trajectory_settings import TrajectorySettings
-from fedloom.data.truth import TruthSettings
+from fedloom.data.trajectories.settings import TrajectorySettings
+from fedloom.data.trajectories.truth import TruthSettings
 from fedloom.errors import InputError
 from fedloom.partition.series import SeriesPartitionSettings
 from fedloom.partition.trajectories import DealSettings

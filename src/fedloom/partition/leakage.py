@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedloom.data.series import SeriesSet
+from fedloom.data.series.table import SeriesSet
 from fedloom.errors import InputError
 
 STEPS = 64

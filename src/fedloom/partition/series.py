@@ -20,8 +20,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedloom.artifacts import atomic, write_text
-from fedloom.data.gaps import fill_gaps
-from fedloom.data.series import SeriesSet, series_names
+from fedloom.data.series.gaps import fill_gaps
+from fedloom.data.series.table import SeriesSet, series_names
 from fedloom.errors import InputError
 from fedloom.partition.leakage import check_leakage
 from fedloom.partition.windows import PARTS

@@ -18,8 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedloom.artifacts import atomic, write_text
-from fedloom.data.owners import PARTS, name_hash, owner_parts
-from fedloom.data.trajectories import Padded, Steps, TrajectorySet, flat_steps
+from fedloom.data.trajectories.owners import PARTS, name_hash, owner_parts
+from fedloom.data.trajectories.table import Padded, Steps, TrajectorySet, flat_steps
 from fedloom.errors import InputError
 from fedloom.partition.dirichlet import deal, deciles, feasible_shares
 

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedloom.artifacts import atomic, write_text
-from fedloom.data.panel import Panel
+from fedloom.data.panels.panel import Panel
 from fedloom.errors import InputError
 
 PARTS = ("train", "validation", "test")

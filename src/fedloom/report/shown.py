@@ -13,7 +13,7 @@ import pandas as pd
 from safetensors.numpy import load_file
 
 from fedloom.data.described import read_about
-from fedloom.data.panel import read_report
+from fedloom.data.panels.panel import read_report
 from fedloom.errors import InputError
 from fedloom.evaluation.schema import read_metrics
 from fedloom.report.labels import dataset_label, order

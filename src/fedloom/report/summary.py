@@ -8,8 +8,8 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 
-from fedloom.evaluation.forecasting import MASKED
-from fedloom.evaluation.significance import BlockErrors, Unit, compare, holm
+from fedloom.evaluation.forecast.errors import MASKED
+from fedloom.evaluation.forecast.significance import BlockErrors, Unit, compare, holm
 from fedloom.report.shown import Shown
 
 ROW = ["dataset", "method", "variant"]

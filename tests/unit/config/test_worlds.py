@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fedloom.config.dataset import TrajectoryDataset, read_dataset
-from fedloom.data.dkt.log import generate
-from fedloom.data.dkt.settings import DktSynth
-from fedloom.data.trajectories import TrajectorySet
+from fedloom.data.trajectories.dkt.log import generate
+from fedloom.data.trajectories.dkt.settings import DktSynth
+from fedloom.data.trajectories.table import TrajectorySet
 from fedloom.partition.trajectories import TrajectoryPartition, make_trajectory_partition
 
 WORLDS = [

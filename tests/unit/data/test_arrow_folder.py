@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fedloom.data.series import SeriesSet
-from fedloom.data.series_build import build_series
-from fedloom.data.series_settings import Collection, SeriesSettings
+from fedloom.data.series.build import build_series
+from fedloom.data.series.settings import Collection, SeriesSettings
+from fedloom.data.series.table import SeriesSet
 from fedloom.errors import InputError
 
 

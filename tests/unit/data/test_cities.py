@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedloom.data.areas import WEATHER, Areas
-from fedloom.data.build import build_panel
-from fedloom.data.clients import combined, with_horizons, with_passive
-from fedloom.data.panel import read_panel, write_panel
-from fedloom.data.settings import PanelSettings
+from fedloom.data.panels.areas import WEATHER, Areas
+from fedloom.data.panels.build import build_panel
+from fedloom.data.panels.clients import combined, with_horizons, with_passive
+from fedloom.data.panels.panel import read_panel, write_panel
+from fedloom.data.panels.settings import PanelSettings
+from fedloom.data.points.trips import Trips, make_city, trip_frames
 from fedloom.data.tables import Table
-from fedloom.data.trips import Trips, make_city, trip_frames
 from fedloom.errors import InputError
 
 COLUMNS = ["TRIP_ID", "CALL_TYPE", "ORIGIN_CALL", "ORIGIN_STAND", "TAXI_ID"]

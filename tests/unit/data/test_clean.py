@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedloom.data.clean import null_missing, regular
-from fedloom.data.settings import PanelSettings
+from fedloom.data.panels.clean import null_missing, regular
+from fedloom.data.panels.settings import PanelSettings
 from fedloom.errors import InputError
 
 HOURLY = PanelSettings("toy", "mph", 60, reader="csv")

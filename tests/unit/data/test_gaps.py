@@ -7,7 +7,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedloom.data.gaps import fill_gaps
+from fedloom.data.series.gaps import fill_gaps
 
 VALUES = st.lists(st.one_of(st.just(float("nan")), st.floats(-100, 100, width=32)), min_size=1, max_size=60)
 

@@ -18,15 +18,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedloom.data.build import build_panel
-from fedloom.data.hexagon_settings import Hexagons
-from fedloom.data.hexagons import hexagon_table
-from fedloom.data.point_readers import read_points
-from fedloom.data.points import Points, Tally
-from fedloom.data.polylines import parse_polylines
-from fedloom.data.settings import PanelSettings
+from fedloom.data.panels.build import build_panel
+from fedloom.data.panels.settings import PanelSettings
+from fedloom.data.points.blocks import Points, Tally
+from fedloom.data.points.hexagons import hexagon_table
+from fedloom.data.points.polylines import parse_polylines
+from fedloom.data.points.readers import read_points
+from fedloom.data.points.settings import Hexagons
+from fedloom.data.points.trips import Trips, trip_frames
 from fedloom.data.tables import RawFolder, Table
-from fedloom.data.trips import Trips, trip_frames
 from fedloom.errors import InputError
 
 Put = Callable[[Path, str, str, bytes | Path], None]

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from fedloom.config.dataset import Dataset, read_dataset
-from fedloom.data.build import build_panel
 from fedloom.data.download import fetch
-from fedloom.data.panel import Panel, write_panel
+from fedloom.data.panels.build import build_panel
+from fedloom.data.panels.panel import Panel, write_panel
 from fedloom.data.raw import Raw
 from fedloom.data.tables import read_wide
 from fedloom.errors import InputError

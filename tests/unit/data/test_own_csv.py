@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from fedloom.config.dataset import read_dataset
-from fedloom.data.build import build_panel
 from fedloom.data.download import fetch
-from fedloom.data.panel import Panel, read_panel
-from fedloom.data.settings import Graph, PanelSettings, Select
+from fedloom.data.panels.build import build_panel
+from fedloom.data.panels.panel import Panel, read_panel
+from fedloom.data.panels.settings import Graph, PanelSettings, Select
 from fedloom.errors import InputError
 from fedloom.partition.windows import read_partition
 

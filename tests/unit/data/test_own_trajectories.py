@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedloom.data.trajectories import TrajectorySet, flat_steps, write_trajectories
-from fedloom.data.trajectory_build import build_trajectories
-from fedloom.data.trajectory_settings import TrajectorySettings
+from fedloom.data.trajectories.build import build_trajectories
+from fedloom.data.trajectories.settings import TrajectorySettings
+from fedloom.data.trajectories.table import TrajectorySet, flat_steps, write_trajectories
 from fedloom.errors import InputError
 
 Put = Callable[[Path, str, str, bytes | Path], None]

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from fedloom.data.panel import Panel, edge_table, no_edges, read_panel, write_panel
+from fedloom.data.panels.panel import Panel, edge_table, no_edges, read_panel, write_panel
 from fedloom.errors import InputError
 
 

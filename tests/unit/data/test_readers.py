@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedloom.data.build import build_panel
-from fedloom.data.readers import read
-from fedloom.data.settings import Graph, PanelSettings, Select
+from fedloom.data.panels.build import build_panel
+from fedloom.data.panels.readers import read
+from fedloom.data.panels.settings import Graph, PanelSettings, Select
 from fedloom.data.tables import RawFolder, read_lines
 from fedloom.errors import InputError
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import mean_squared_error
 
-from fedloom.data.panel import Panel
-from fedloom.data.regimes import Regimes, generate
+from fedloom.data.panels.panel import Panel
+from fedloom.data.panels.regimes import Regimes, generate
 from fedloom.errors import InputError
 
 SMALL = Regimes(clients=6, steps=1200)

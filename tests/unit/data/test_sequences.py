@@ -7,8 +7,8 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedloom.data.owners import SHARES, owner_parts
-from fedloom.data.sequences import Codes, cut, one_hot
+from fedloom.data.trajectories.owners import SHARES, owner_parts
+from fedloom.data.trajectories.sequences import Codes, cut, one_hot
 
 OWNERS = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=60).map(
     lambda names: np.asarray(names, dtype=np.str_)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedloom.data.series import SCHEMA, SeriesSet, describe, read_series, write_series
+from fedloom.data.series.table import SCHEMA, SeriesSet, describe, read_series, write_series
 from fedloom.errors import InputError
 
 ROWS = [

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedloom.data.series import SeriesSet, read_series, write_series
-from fedloom.data.series_build import build_series
-from fedloom.data.series_settings import SeriesSettings, Source
+from fedloom.data.series.build import build_series
+from fedloom.data.series.settings import SeriesSettings, Source
+from fedloom.data.series.table import SeriesSet, read_series, write_series
 from fedloom.errors import InputError
 
 Put = Callable[[Path, str, str, bytes | Path], None]

@@ -10,8 +10,8 @@ import pytest
 
 from fedloom.config.dataset import SeriesDataset, read_dataset
 from fedloom.data.download import fetch
-from fedloom.data.series import SeriesSet
-from fedloom.data.series_build import build_series
+from fedloom.data.series.build import build_series
+from fedloom.data.series.table import SeriesSet
 from fedloom.errors import InputError
 from fedloom.partition.leakage import check_leakage
 from fedloom.partition.series import make_series_partition

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from fedloom.config.dataset import PanelDataset, TrajectoryDataset, read_dataset, read_section
-from fedloom.data.point_readers import POINT_READERS
-from fedloom.data.readers import READERS
-from fedloom.data.series_settings import SeriesSettings
-from fedloom.data.settings import PanelSettings
+from fedloom.data.panels.readers import READERS
+from fedloom.data.panels.settings import PanelSettings
+from fedloom.data.points.readers import POINT_READERS
+from fedloom.data.series.settings import SeriesSettings
 from fedloom.data.sources import Form, RawFile, Wheel
-from fedloom.data.trajectory_build import READERS as TRAJECTORY_READERS
-from fedloom.data.trajectory_settings import TrajectorySettings
+from fedloom.data.trajectories.build import READERS as TRAJECTORY_READERS
+from fedloom.data.trajectories.settings import TrajectorySettings
 from fedloom.errors import InputError
 from fedloom.partition.series import SeriesPartitionSettings
 from fedloom.partition.trajectories import DealSettings

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedloom.data.trajectories import (
+from fedloom.data.trajectories.table import (
     Steps,
     TrajectorySet,
     flat_steps,

@@ -10,9 +10,9 @@ import pytest
 
 from fedloom.config.dataset import TrajectoryDataset, read_dataset
 from fedloom.data.download import fetch
-from fedloom.data.trajectories import TrajectorySet, flat_steps, read_trajectories, write_trajectories
-from fedloom.data.trajectory_build import build_trajectories
-from fedloom.data.trajectory_summary import describe
+from fedloom.data.trajectories.build import build_trajectories
+from fedloom.data.trajectories.summary import describe
+from fedloom.data.trajectories.table import TrajectorySet, flat_steps, read_trajectories, write_trajectories
 from fedloom.partition.trajectories import make_trajectory_partition
 
 pytestmark = pytest.mark.mirror

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedloom.data import bandit, diabetes, statics
-from fedloom.data.owners import owner_parts
-from fedloom.data.sequences import Sequences
 from fedloom.data.tables import RawFolder
-from fedloom.data.trajectories import write_trajectories
+from fedloom.data.trajectories import bandit, diabetes, statics
+from fedloom.data.trajectories.owners import owner_parts
+from fedloom.data.trajectories.sequences import Sequences
+from fedloom.data.trajectories.table import write_trajectories
 from fedloom.errors import InputError
 
 Put = Callable[[Path, str, str, bytes | Path], None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedloom.data.trajectories import Steps, TrajectorySet, trajectory_table
-from fedloom.data.trajectory_summary import describe
+from fedloom.data.trajectories.summary import describe
+from fedloom.data.trajectories.table import Steps, TrajectorySet, trajectory_table
 
 
 def test_sizes_shares_and_base_rates_are_those_of_the_steps() -> None:

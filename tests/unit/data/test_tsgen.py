@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedloom.data.series_build import build_series
-from fedloom.data.series_settings import SeriesSettings
-from fedloom.data.tsgen import TsGen, generate, planted
+from fedloom.data.series.build import build_series
+from fedloom.data.series.settings import SeriesSettings
+from fedloom.data.series.tsgen import TsGen, generate, planted
 from fedloom.errors import InputError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedloom.data.trajectories import Padded
-from fedloom.evaluation.anchors import estimated_log, groups, history_of
+from fedloom.data.trajectories.table import Padded
+from fedloom.evaluation.causal.anchors import estimated_log, groups, history_of
 from fedloom.evaluation.offpolicy.rows import step_rows
 
 ANCHORS = {"off": 3, "on": 0}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedloom.evaluation.effects import (
+from fedloom.evaluation.causal.effects import (
     Naive,
     effect_errors,
     jackknife,
@@ -17,7 +17,7 @@ from fedloom.evaluation.effects import (
     step_effect_rows,
     window_rows,
 )
-from fedloom.evaluation.rows import as_metrics
+from fedloom.evaluation.causal.rows import as_metrics
 from fedloom.evaluation.schema import METRICS
 
 SPEC = {"dataset": "made", "method": "m", "variant": "base", "seed": 0}

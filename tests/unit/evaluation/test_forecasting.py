@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn.metrics import mean_absolute_error, mean_absolute_percentage_error, root_mean_squared_error
 
-from fedloom.evaluation.forecasting import (
+from fedloom.evaluation.forecast.errors import (
     MASKED,
     METRICS,
     NO_LITERAL,

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from fedloom.evaluation.propensity import History, crossfit, estimate_propensities, feature_names, features, of_chosen
+from fedloom.evaluation.causal.propensity import (
+    History,
+    crossfit,
+    estimate_propensities,
+    feature_names,
+    features,
+    of_chosen,
+)
 
 
 def site(seed: int, n: int = 1200, longest: int = 6, clients: int = 2) -> tuple[History, np.ndarray]:

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from fedloom.check.problems import CLIENTS, LONGEST, PROTOCOL, trajectory_problem
-from fedloom.evaluation import rollouts
+from fedloom.evaluation.causal import rollouts
+from fedloom.evaluation.causal.rollouts import Course, courses, window_values
 from fedloom.evaluation.offpolicy.log import Log
 from fedloom.evaluation.offpolicy.policies import POLICIES, Policy, plan
 from fedloom.evaluation.offpolicy.rows import HORIZONS, sequence_rows
-from fedloom.evaluation.rollouts import Course, courses, window_values
 from fedloom.federation.rounds import Federation
 from fedloom.federation.worlds import World
 from fedloom.methods.fed_causaldiff import FedCausalDiff

@@ -13,15 +13,15 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from fedloom.data.panel import read_panel, write_panel
-from fedloom.data.regimes import Regimes, generate
-from fedloom.evaluation.blocks import BlockSums, block_length
+from fedloom.data.panels.panel import read_panel, write_panel
+from fedloom.data.panels.regimes import Regimes, generate
 from fedloom.evaluation.families.forecast import evaluate, judge
 from fedloom.evaluation.folders import Folders
-from fedloom.evaluation.forecasting import MASKED
-from fedloom.evaluation.regimes import SIGNAL
+from fedloom.evaluation.forecast.blocks import BlockSums, block_length
+from fedloom.evaluation.forecast.errors import MASKED
+from fedloom.evaluation.forecast.regimes import SIGNAL
+from fedloom.evaluation.forecast.truth import read_truth
 from fedloom.evaluation.schema import read_metrics
-from fedloom.evaluation.truth import read_truth
 from fedloom.federation.inference import forecasts
 from fedloom.federation.runs import read_run, train_run
 from fedloom.methods.registry import make

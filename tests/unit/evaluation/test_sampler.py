@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 import torch
 
-from fedloom.data.trajectories import Steps, TrajectorySet, trajectory_table, write_trajectories
+from fedloom.data.trajectories.table import Steps, TrajectorySet, trajectory_table, write_trajectories
 from fedloom.errors import InputError
-from fedloom.evaluation.judge import Judge
-from fedloom.evaluation.rows import as_metrics
-from fedloom.evaluation.sampler import ACTIONS_AT_ONCE, Sampler, places, read_sampler, sampler_rows
+from fedloom.evaluation.causal.judge import Judge
+from fedloom.evaluation.causal.rows import as_metrics
+from fedloom.evaluation.causal.sampler import ACTIONS_AT_ONCE, Sampler, places, read_sampler, sampler_rows
 from fedloom.evaluation.schema import METRICS
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.rounds import Federation

@@ -9,7 +9,7 @@ import pytest
 
 from fedloom.errors import InputError
 from fedloom.evaluation.families.forecast import of_run
-from fedloom.evaluation.forecasting import MASKED, UNMASKED, null_rows
+from fedloom.evaluation.forecast.errors import MASKED, UNMASKED, null_rows
 from fedloom.evaluation.schema import read_metrics, write_metrics
 
 SPEC = {"dataset": "regimes", "method": "atlas", "variant": "A.1", "seed": 3}

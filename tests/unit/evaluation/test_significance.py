@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedloom.errors import InputError
-from fedloom.evaluation.significance import BlockErrors, compare, holm
+from fedloom.evaluation.forecast.significance import BlockErrors, compare, holm
 
 NODES, BLOCKS, READINGS = 20, 24, 50
 

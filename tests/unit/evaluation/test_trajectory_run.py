@@ -11,17 +11,17 @@ import pandas as pd
 import pytest
 import torch
 
-from fedloom.data.dkt.log import generate
-from fedloom.data.dkt.settings import DktSynth
-from fedloom.data.dkt.truth import build_truth
-from fedloom.data.trajectories import write_trajectories
-from fedloom.data.truth import TruthSettings, read_truth, write_truth
+from fedloom.data.trajectories.dkt.log import generate
+from fedloom.data.trajectories.dkt.settings import DktSynth
+from fedloom.data.trajectories.dkt.truth import build_truth
+from fedloom.data.trajectories.table import write_trajectories
+from fedloom.data.trajectories.truth import TruthSettings, read_truth, write_truth
+from fedloom.evaluation.causal.judge import Judge
+from fedloom.evaluation.causal.yardsticks import write_yardsticks
 from fedloom.evaluation.families import trajectory
 from fedloom.evaluation.families.trajectory import evaluate
 from fedloom.evaluation.folders import Folders
-from fedloom.evaluation.judge import Judge
 from fedloom.evaluation.schema import read_metrics
-from fedloom.evaluation.yardsticks import write_yardsticks
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.runs import read_run, train_run
 from fedloom.federation.tasks.trajectory import TrajectoryTask

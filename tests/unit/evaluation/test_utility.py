@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fedloom.evaluation.rows import as_metrics
+from fedloom.evaluation.causal.rows import as_metrics
+from fedloom.evaluation.causal.utility import (
+    Sequences,
+    predict,
+    reference_rows,
+    shuffled,
+    train_predictor,
+    utility_rows,
+)
 from fedloom.evaluation.schema import METRICS
-from fedloom.evaluation.utility import Sequences, predict, reference_rows, shuffled, train_predictor, utility_rows
 
 CLIENTS = ["c00", "c01"]
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from fedloom.data.panel import Panel, no_edges
+from fedloom.data.panels.panel import Panel, no_edges
 from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.tasks.forecast import ForecastTask, forecast_task

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from fedloom.data.series import SCHEMA, SeriesSet, describe, write_series
+from fedloom.data.series.table import SCHEMA, SeriesSet, describe, write_series
 from fedloom.errors import InputError
 from fedloom.federation.masking import LEAST_SD, hide, points, visible_scale
 from fedloom.federation.protocol import Protocol

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fedloom.check.problems import HISTORY, HORIZON, NAMES, PROTOCOL, problem
-from fedloom.data.panel import Panel, no_edges
+from fedloom.data.panels.panel import Panel, no_edges
 from fedloom.errors import InputError
 from fedloom.federation.method import Method
 from fedloom.federation.protocol import Protocol

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedloom.data.series import SCHEMA, SeriesSet, describe
+from fedloom.data.series.table import SCHEMA, SeriesSet, describe
 from fedloom.errors import InputError
 from fedloom.partition.leakage import check_leakage, signs_of
 from fedloom.partition.series import SeriesPartitionSettings, make_series_partition

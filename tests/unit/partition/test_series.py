@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedloom.data.series import SCHEMA, SeriesSet, describe
+from fedloom.data.series.table import SCHEMA, SeriesSet, describe
 from fedloom.errors import InputError
 from fedloom.partition.series import (
     SeriesPartition,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedloom.data.owners import PARTS
-from fedloom.data.trajectories import Steps, TrajectorySet, flat_steps, pad, trajectory_table
+from fedloom.data.trajectories.owners import PARTS
+from fedloom.data.trajectories.table import Steps, TrajectorySet, flat_steps, pad, trajectory_table
 from fedloom.errors import InputError
 from fedloom.partition.trajectories import (
     DealSettings,

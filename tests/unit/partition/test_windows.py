@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from fedloom.data.panel import Panel, no_edges
+from fedloom.data.panels.panel import Panel, no_edges
 from fedloom.errors import InputError
 from fedloom.partition.windows import (
     PARTS,

@@ -13,9 +13,9 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from fedloom.evaluation.blocks import BlockSums
 from fedloom.evaluation.families.forecast import of_run
-from fedloom.evaluation.forecasting import MASKED, UNMASKED, Batch, Scores, metric_rows, null_rows
+from fedloom.evaluation.forecast.blocks import BlockSums
+from fedloom.evaluation.forecast.errors import MASKED, UNMASKED, Batch, Scores, metric_rows, null_rows
 from fedloom.evaluation.schema import write_metrics
 from fedloom.report.shown import Shown, show
 

@@ -11,24 +11,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedloom.data.trajectories import Steps, TrajectorySet, trajectory_table, write_trajectories
-from fedloom.evaluation.effects import naive, step_effect_rows, window_rows
-from fedloom.evaluation.factual import factual_rows, prediction_rows
+from fedloom.data.trajectories.table import Steps, TrajectorySet, trajectory_table, write_trajectories
+from fedloom.evaluation.causal.effects import naive, step_effect_rows, window_rows
+from fedloom.evaluation.causal.factual import factual_rows, prediction_rows
+from fedloom.evaluation.causal.rows import as_metrics, condition, row
 from fedloom.evaluation.offpolicy.log import Log
 from fedloom.evaluation.offpolicy.policies import POLICIES
 from fedloom.evaluation.offpolicy.rows import HORIZONS, log_rows, overlap_rows, sequence_rows, step_rows
 from fedloom.evaluation.offpolicy.stochastic import stochastic_rows
-from fedloom.evaluation.rows import as_metrics, condition, row
 from fedloom.evaluation.schema import write_metrics
 from fedloom.partition.trajectories import DealSettings, make_trajectory_partition, write_trajectory_partition
-from fedloom.report.causal import practical
+from fedloom.report.causal.cells import practical
+from fedloom.report.causal.progress import by_round, progress, rounds_to_target
+from fedloom.report.causal.trajectories import counts_by_decile
+from fedloom.report.causal.values import NO_SAMPLER
 from fedloom.report.figure import read_caption, style, write_figure
 from fedloom.report.layout import EMPTY, latex, markdown
-from fedloom.report.progress import by_round, progress, rounds_to_target
 from fedloom.report.shown import Shown, show
 from fedloom.report.studies.fed_causaldiff import FIGURES, TABLES
-from fedloom.report.trajectories import counts_by_decile
-from fedloom.report.values import NO_SAMPLER
 
 CLIENTS = [f"c{i:02d}" for i in range(4)]
 N, LONGEST = 400, 6

@@ -13,12 +13,12 @@ from safetensors.numpy import save_file
 from scipy.stats import linregress
 from scipy.stats import t as student
 
-from fedloom.evaluation.rows import as_metrics, condition, row
+from fedloom.evaluation.causal.rows import as_metrics, condition, row
 from fedloom.evaluation.schema import write_metrics
-from fedloom.report.bias import gaps, per_deviation
 from fedloom.report.figure import style, write_figure
-from fedloom.report.regression import regress
-from fedloom.report.scaling import series_along
+from fedloom.report.series.bias import gaps, per_deviation
+from fedloom.report.series.regression import regress
+from fedloom.report.series.scaling import series_along
 from fedloom.report.shown import Shown, show
 from fedloom.report.studies.fedal import FIGURES, TABLES
 

@@ -16,16 +16,16 @@ import torch
 from matplotlib.collections import PolyCollection
 from safetensors.numpy import save_file
 
-from fedloom.data.panel import Panel, edge_table, write_panel
+from fedloom.data.panels.panel import Panel, edge_table, write_panel
 from fedloom.errors import InputError
-from fedloom.evaluation.blocks import BlockSums
 from fedloom.evaluation.families.forecast import of_run
-from fedloom.evaluation.forecasting import Batch, Scores, held_out_rows, metric_rows
+from fedloom.evaluation.forecast.blocks import BlockSums
+from fedloom.evaluation.forecast.errors import Batch, Scores, held_out_rows, metric_rows
 from fedloom.evaluation.schema import write_metrics
 from fedloom.report.costs import costs
 from fedloom.report.figure import Figure, style, write_figure
-from fedloom.report.growth import fit
-from fedloom.report.maps import outlines
+from fedloom.report.forecast.growth import fit
+from fedloom.report.forecast.maps import outlines
 from fedloom.report.registry import figure, table
 from fedloom.report.shown import Shown, show
 

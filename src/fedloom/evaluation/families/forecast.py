@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from fedloom.artifacts import atomic
-from fedloom.data.panel import read_panel
-from fedloom.evaluation.blocks import BlockSums
+from fedloom.data.panels.panel import read_panel
 from fedloom.evaluation.folders import Folders
-from fedloom.evaluation.forecasting import (
+from fedloom.evaluation.forecast.blocks import BlockSums
+from fedloom.evaluation.forecast.errors import (
     HELD_OUT,
     MASKED,
     UNMASKED,
@@ -28,8 +28,8 @@ from fedloom.evaluation.forecasting import (
     metric_rows,
     null_rows,
 )
+from fedloom.evaluation.forecast.truth import BestPossible, Truth, read_truth
 from fedloom.evaluation.schema import IDENTITY, METRICS, write_metrics
-from fedloom.evaluation.truth import BestPossible, Truth, read_truth
 from fedloom.federation.inference import Forecast, forecasts
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.runs import Maker, Run, read_run

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from fedloom.artifacts import atomic
 from fedloom.data.described import read_about
+from fedloom.evaluation.causal.rows import as_metrics
 from fedloom.evaluation.folders import Folders
-from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import write_metrics
 from fedloom.evaluation.series.audit import audit
 from fedloom.evaluation.series.examples import filled, foretold

@@ -11,15 +11,15 @@ import torch
 from safetensors.numpy import save_file
 
 from fedloom.artifacts import atomic
-from fedloom.data.trajectories import read_trajectories
-from fedloom.data.truth import read_truth
+from fedloom.data.trajectories.table import read_trajectories
+from fedloom.data.trajectories.truth import read_truth
 from fedloom.errors import InputError
+from fedloom.evaluation.causal.judge import Judge
+from fedloom.evaluation.causal.rows import as_metrics, condition, row
+from fedloom.evaluation.causal.sampler import read_sampler, sampler_rows
+from fedloom.evaluation.causal.yardsticks import Yardsticks, read_yardsticks
 from fedloom.evaluation.folders import Folders
-from fedloom.evaluation.judge import Judge
-from fedloom.evaluation.rows import as_metrics, condition, row
-from fedloom.evaluation.sampler import read_sampler, sampler_rows
 from fedloom.evaluation.schema import write_metrics
-from fedloom.evaluation.yardsticks import Yardsticks, read_yardsticks
 from fedloom.federation.runs import Maker, Run, read_run
 from fedloom.federation.worlds import World
 

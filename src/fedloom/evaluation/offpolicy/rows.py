@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom.evaluation.causal.rows import condition, row
 from fedloom.evaluation.offpolicy.estimate import Estimate, Support, estimate, interval, support
 from fedloom.evaluation.offpolicy.federated import Upload, bin_edges, combine, upload
 from fedloom.evaluation.offpolicy.log import Log, Window, window
@@ -15,7 +16,6 @@ from fedloom.evaluation.offpolicy.policies import POLICIES, Policy, plan
 from fedloom.evaluation.offpolicy.sequences import SEQUENCE_ESTIMATORS, follow, sequence_terms
 from fedloom.evaluation.offpolicy.steps import STEP_ESTIMATORS, Sums, step_terms
 from fedloom.evaluation.offpolicy.weights import CLIPPING, Clipping, Weights, weigh
-from fedloom.evaluation.rows import condition, row
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from fedloom.errors import InputError
+from fedloom.evaluation.causal.rows import as_metrics, condition, row
 from fedloom.evaluation.folders import Folders
-from fedloom.evaluation.rows import as_metrics, condition, row
 from fedloom.evaluation.schema import write_metrics
 from fedloom.evaluation.series.anomalies import anomaly_rows
 from fedloom.evaluation.series.classes import class_rows

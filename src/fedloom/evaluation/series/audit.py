@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedloom.evaluation.factual import auc
-from fedloom.evaluation.rows import condition, row
+from fedloom.evaluation.causal.factual import auc
+from fedloom.evaluation.causal.rows import condition, row
 from fedloom.federation.masking import visible_scale
 from fedloom.federation.tasks.series import SeriesTask
 

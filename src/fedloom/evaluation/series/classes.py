@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
-from fedloom.evaluation.rows import condition, row
+from fedloom.evaluation.causal.rows import condition, row
 from fedloom.evaluation.series.finetune import Adaptation, Start, learn, zero_linear
 from fedloom.evaluation.series.targets import Channel, spread
 from fedloom.federation.masking import token_seen

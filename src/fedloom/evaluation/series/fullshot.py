@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedloom.evaluation.rows import condition
+from fedloom.evaluation.causal.rows import condition
 from fedloom.evaluation.series.finetune import Adaptation, Start, learn, zero_linear
 from fedloom.evaluation.series.masks import POINT_RATES, drop_points
 from fedloom.evaluation.series.targets import Channel, Cut, Part, horizons, joined

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedloom.evaluation.rows import condition, row
+from fedloom.evaluation.causal.rows import condition, row
 from fedloom.evaluation.series.competition import mase, naive2, owa, smape
 from fedloom.evaluation.series.finetune import Adaptation, Start, learn
 from fedloom.evaluation.series.foresee import rollout, with_future

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedloom.evaluation.rows import condition, row
+from fedloom.evaluation.causal.rows import condition, row
 from fedloom.evaluation.series.interpolation import FILLS
 from fedloom.evaluation.series.masks import RATES, hide_tokens
 from fedloom.federation.masking import visible_scale

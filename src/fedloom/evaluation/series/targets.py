@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedloom.data.series import read_series
+from fedloom.data.series.table import read_series
 from fedloom.federation.randomness import derive, name_key
 
 Part = Literal["train", "validation", "test"]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedloom.evaluation.rows import condition, row
+from fedloom.evaluation.causal.rows import condition, row
 from fedloom.evaluation.series.foresee import Fill, past_mean, rollout, seasonal_naive
 from fedloom.evaluation.series.interpolation import FILLS
 from fedloom.evaluation.series.masks import POINT_RATES, RATES, drop_points, hide_tokens

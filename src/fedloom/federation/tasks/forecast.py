@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from fedloom.data.panel import Panel, read_panel
+from fedloom.data.panels.panel import Panel, read_panel
 from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import client_keys, derive

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedloom.data.gaps import fill_gaps
-from fedloom.data.series import SeriesSet, lengths, read_series, series_names
+from fedloom.data.series.gaps import fill_gaps
+from fedloom.data.series.table import SeriesSet, lengths, read_series, series_names
 from fedloom.errors import InputError
 from fedloom.federation.masking import HIDDEN_SHARE, hide, points, visible_scale
 from fedloom.federation.protocol import Protocol

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from fedloom.data.trajectories import Padded, TrajectorySet, pad, read_trajectories
+from fedloom.data.trajectories.table import Padded, TrajectorySet, pad, read_trajectories
 from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import client_keys, derive

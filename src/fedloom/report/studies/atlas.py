@@ -6,11 +6,11 @@ from functools import partial
 
 import pandas as pd
 
-from fedloom.report.comparison import comparison
 from fedloom.report.curves import curves
+from fedloom.report.forecast.comparison import comparison
+from fedloom.report.forecast.regimes import regimes
 from fedloom.report.labels import CENTRALISED, FEDERATED, method_group, run_label
 from fedloom.report.layout import Table
-from fedloom.report.regimes import regimes
 from fedloom.report.shown import Shown
 
 ABLATED = "Atlas and its published ablations"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fedloom.report.effects import effects, heterogeneity
-from fedloom.report.progress import convergence, traffic
-from fedloom.report.support import overlap, support
-from fedloom.report.trajectories import datasets, partition, protocol
-from fedloom.report.utility import utility
-from fedloom.report.values import estimates, sampler, values
+from fedloom.report.causal.effects import effects, heterogeneity
+from fedloom.report.causal.progress import convergence, traffic
+from fedloom.report.causal.support import overlap, support
+from fedloom.report.causal.trajectories import datasets, partition, protocol
+from fedloom.report.causal.utility import utility
+from fedloom.report.causal.values import estimates, sampler, values
 
 TABLES = {
     "table1": datasets,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from fedloom.report.bias import bias
-from fedloom.report.coreset import core_sets
 from fedloom.report.curves import curves
-from fedloom.report.eight import tasks
-from fedloom.report.heldout import full_shot, zero_shot
-from fedloom.report.rebuilt import ablations, reconstruction
-from fedloom.report.scaling import scaling
-from fedloom.report.sensitivity import sensitivity
-from fedloom.report.windows import forecasts
-from fedloom.report.windows import reconstruction as filled
+from fedloom.report.series.bias import bias
+from fedloom.report.series.coreset import core_sets
+from fedloom.report.series.eight import tasks
+from fedloom.report.series.heldout import full_shot, zero_shot
+from fedloom.report.series.rebuilt import ablations, reconstruction
+from fedloom.report.series.scaling import scaling
+from fedloom.report.series.sensitivity import sensitivity
+from fedloom.report.series.windows import forecasts
+from fedloom.report.series.windows import reconstruction as filled
 
 TABLES = {
     "table1": reconstruction,

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from fedloom.data.dkt.counterfactual import Prefix, potentials
-from fedloom.data.dkt.log import generate, logged
-from fedloom.data.dkt.settings import DktSynth
-from fedloom.data.dkt.world import World
-from fedloom.data.trajectories import Padded, TrajectorySet, pad
+from fedloom.data.trajectories.dkt.counterfactual import Prefix, potentials
+from fedloom.data.trajectories.dkt.log import generate, logged
+from fedloom.data.trajectories.dkt.settings import DktSynth
+from fedloom.data.trajectories.dkt.world import World
+from fedloom.data.trajectories.table import Padded, TrajectorySet, pad
 
 # The oracle's matrix products are too small for two threads, which would wait for each other on a shared machine.
 threadpoolctl.threadpool_limits(limits=1, user_api="blas")

@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from fedloom.data.dkt.counterfactual import POLICIES, Prefix, own_noise, plan, potentials, rollout, window_values
-from fedloom.data.dkt.noise import uniform
-from fedloom.data.dkt.settings import DktSynth
+from fedloom.data.trajectories.dkt.counterfactual import (
+    POLICIES,
+    Prefix,
+    own_noise,
+    plan,
+    potentials,
+    rollout,
+    window_values,
+)
+from fedloom.data.trajectories.dkt.noise import uniform
+from fedloom.data.trajectories.dkt.settings import DktSynth
 from fedloom.errors import InputError
 
 from .conftest import Case, make

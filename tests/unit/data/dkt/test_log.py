@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedloom.data.dkt.log import generate, logged
-from fedloom.data.dkt.noise import normal, uniform
-from fedloom.data.dkt.settings import DktSynth
-from fedloom.data.dkt.world import World, mean_so_far
-from fedloom.data.trajectories import read_trajectories, write_trajectories
+from fedloom.data.trajectories.dkt.log import generate, logged
+from fedloom.data.trajectories.dkt.noise import normal, uniform
+from fedloom.data.trajectories.dkt.settings import DktSynth
+from fedloom.data.trajectories.dkt.world import World, mean_so_far
+from fedloom.data.trajectories.table import read_trajectories, write_trajectories
 from fedloom.errors import InputError
 
 from .conftest import Case

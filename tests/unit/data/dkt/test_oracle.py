@@ -12,15 +12,15 @@ from safetensors.numpy import load
 from sklearn.metrics import roc_auc_score
 from torch.testing import assert_close
 
-from fedloom.data.dkt import oracle as oracle_module
-from fedloom.data.dkt.oracle import BLOCK, FILE, SHA256, Oracle, read_oracle, shipped
-from fedloom.data.dkt.simulator import draw_items, simulate
-from fedloom.data.dkt.training import Recipe, Tracer, auc, train, weights
+from fedloom.data.trajectories.dkt import oracle as oracle_module
+from fedloom.data.trajectories.dkt.oracle import BLOCK, FILE, SHA256, Oracle, read_oracle, shipped
+from fedloom.data.trajectories.dkt.simulator import draw_items, simulate
+from fedloom.data.trajectories.dkt.training import Recipe, Tracer, auc, train, weights
 from fedloom.errors import InputError
 
 
 def shipped_bytes() -> bytes:
-    return (resources.files("fedloom.data.dkt") / FILE).read_bytes()
+    return (resources.files("fedloom.data.trajectories.dkt") / FILE).read_bytes()
 
 
 def logits(oracle: Oracle, x: np.ndarray, t: np.ndarray, y: np.ndarray) -> np.ndarray:

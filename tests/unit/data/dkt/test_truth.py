@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedloom.data.dkt.counterfactual import POLICIES, Prefix, plan, potentials, rollout
-from fedloom.data.dkt.truth import build_truth
-from fedloom.data.owners import owner_parts
-from fedloom.data.truth import Truth, TruthSettings, read_truth, write_truth
+from fedloom.data.trajectories.dkt.counterfactual import POLICIES, Prefix, plan, potentials, rollout
+from fedloom.data.trajectories.dkt.truth import build_truth
+from fedloom.data.trajectories.owners import owner_parts
+from fedloom.data.trajectories.truth import Truth, TruthSettings, read_truth, write_truth
 from fedloom.errors import InputError
 
 from .conftest import Case

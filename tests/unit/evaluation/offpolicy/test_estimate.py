@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.utils import resample
 
+from fedloom.evaluation.causal.rows import as_metrics
 from fedloom.evaluation.offpolicy.estimate import Support, estimate, support
 from fedloom.evaluation.offpolicy.federated import Upload, bin_edges, cluster_sums, combine, owner_draws, upload
 from fedloom.evaluation.offpolicy.log import Log
@@ -15,7 +16,6 @@ from fedloom.evaluation.offpolicy.policies import OFF, ON, OTHER
 from fedloom.evaluation.offpolicy.rows import log_rows, on_policy_row, overlap_rows, sequence_rows, step_rows
 from fedloom.evaluation.offpolicy.steps import STEP_ESTIMATORS, step_terms
 from fedloom.evaluation.offpolicy.stochastic import action_shares, stochastic_rows
-from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import METRICS
 
 CLIENTS = ["c00", "c01", "c02"]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedloom.data.dkt.log import generate
-from fedloom.data.dkt.settings import DktSynth
-from fedloom.data.dkt.truth import build_truth
-from fedloom.data.trajectories import pad
-from fedloom.data.truth import TruthSettings
-from fedloom.evaluation.anchors import estimated_log, history_of, log_of
+from fedloom.data.trajectories.dkt.log import generate
+from fedloom.data.trajectories.dkt.settings import DktSynth
+from fedloom.data.trajectories.dkt.truth import build_truth
+from fedloom.data.trajectories.table import pad
+from fedloom.data.trajectories.truth import TruthSettings
+from fedloom.evaluation.causal.anchors import estimated_log, history_of, log_of
+from fedloom.evaluation.causal.propensity import estimate_propensities
 from fedloom.evaluation.offpolicy.policies import OFF, ON, POLICIES, plan
 from fedloom.evaluation.offpolicy.rows import step_rows
-from fedloom.evaluation.propensity import estimate_propensities
 
 UNITS, LENGTH = 1000, 12
 

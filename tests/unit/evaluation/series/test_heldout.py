@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import torch
 
+from fedloom.evaluation.causal.rows import as_metrics
 from fedloom.evaluation.families.series import blank
-from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import METRICS, check_table
 from fedloom.evaluation.series import fullshot
 from fedloom.evaluation.series.adapted import NO_SET, adapted_rows

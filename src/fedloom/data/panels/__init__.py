@@ -1,0 +1,1 @@
+"""Panels: readings of many places on one time axis."""

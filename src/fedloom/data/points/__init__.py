@@ -1,0 +1,1 @@
+"""From points and trips to readings of hexagons."""

@@ -1,0 +1,1 @@
+"""Series: recordings of many kinds, one row a channel."""

@@ -1,0 +1,1 @@
+"""Trajectories: sequences of decisions and their outcomes."""

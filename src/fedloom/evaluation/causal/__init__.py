@@ -1,0 +1,1 @@
+"""How answers to do(T) are judged."""

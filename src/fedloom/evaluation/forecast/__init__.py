@@ -1,0 +1,1 @@
+"""How forecasts are judged."""

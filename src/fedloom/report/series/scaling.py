@@ -1,0 +1,120 @@
+"""How the error on series that nobody trained on falls with clients, with taking part, and with the model's size."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from fedloom.evaluation.schema import IDENTITY
+from fedloom.report.causal.cells import pick, with_parts
+from fedloom.report.figure import Figure
+from fedloom.report.labels import method_label
+from fedloom.report.series.cells import protocol_facts
+from fedloom.report.series.regression import regress
+from fedloom.report.shown import Shown
+
+WIDTH, HEIGHT = 7.2, 2.9
+
+
+def facts_of_runs(shown: Shown) -> pd.DataFrame:
+    """Return one row a finished run: its size in each respect, and its masked error on held-out sets.
+
+    Columns: method, dataset, variant, seed, clients, windows_each (training windows of a client, mean), joining (the
+    share of clients that take part), parameters, error (mean over held-out sets and rates).
+    """
+    metrics = shown.metrics[(shown.metrics["metric"] == "mse") & (shown.metrics["selection"] == "selected")]
+    metrics = metrics[metrics["condition"].str.contains("target=")].reset_index(drop=True)
+    unseen = pick(with_parts(metrics), task="reconstruction", rate="mean", prediction="")
+    error = unseen.groupby(IDENTITY)["value"].agg(lambda values: values.mean(skipna=False))
+    rows = []
+    for run in shown.runs.itertuples():
+        record = shown.record(run.folder)
+        own = (run.dataset, run.method, run.variant, run.seed)
+        rows.append(
+            {
+                **dict(zip(IDENTITY, own, strict=True)),
+                "clients": len(record["clients"]),
+                "windows_each": sum(record["train_samples"]) / len(record["clients"]),
+                "joining": record["spec"]["protocol"]["participation"],
+                "parameters": record["parameters"],
+                "error": error.get(own, np.nan),
+            }
+        )
+    frame = pd.DataFrame(rows)
+    return frame[frame["error"].notna()].reset_index(drop=True)
+
+
+RESPECTS = ("clients", "windows_each", "joining", "parameters")
+TITLES = {
+    "clients": "clients",
+    "windows_each": "training windows a client",
+    "joining": "share of clients a round",
+    "parameters": "parameters of the model",
+}
+APART = {"windows_each": 1.25}
+"""Sizes that lie within this factor of each other count as equal: clients are not cut to the same number of windows."""
+
+
+def series_along(frame: pd.DataFrame, respect: str) -> pd.DataFrame:
+    """Return the runs that differ in ``respect`` and in nothing else that is drawn: the largest such set.
+
+    Empty where no two runs do.
+    """
+    others = [name for name in RESPECTS if name != respect]
+    key = frame[others].apply(lambda c: _rounded(c, APART.get(str(c.name), 1.01)))
+    best = frame.iloc[:0]
+    for _, places in frame.groupby([frame["method"], *(key[name] for name in others)]).groups.items():
+        some = frame.loc[places]
+        sizes = _rounded(some[respect], APART.get(respect, 1.01)).nunique()
+        if sizes > 1 and sizes > _rounded(best[respect], APART.get(respect, 1.01)).nunique():
+            best = some
+    return best.sort_values(respect)
+
+
+def scaling(shown: Shown) -> Figure:
+    """Draw the error on held-out sets against each size that the runs differ in, with the log-log slope."""
+    frame = facts_of_runs(shown)
+    found = {respect: series_along(frame, respect) for respect in RESPECTS} if len(frame) else {}
+    found = {respect: some for respect, some in found.items() if len(some)}
+    columns = max(1, len(found))
+    drawn, axes = plt.subplots(1, columns, figsize=(WIDTH, HEIGHT), squeeze=False, sharey=True)
+    said = []
+    for ax, (respect, some) in zip(axes[0], found.items(), strict=False):
+        ax.plot(some[respect], some["error"], "o", ms=5)
+        line = regress(np.log(some[respect].to_numpy(np.float64)), np.log(some["error"].to_numpy(np.float64)))
+        if line is not None:
+            ends = np.array([some[respect].min(), some[respect].max()], dtype=np.float64)
+            ax.plot(ends, np.exp(line.intercept) * ends**line.slope, "--", color="0.4", lw=1)
+            known = not np.isnan(line.lo)
+            interval = f" [{line.lo:.3f}, {line.hi:.3f}]" if known else ""
+            ax.set_title(f"slope {line.slope:+.3f}{interval}")
+            said.append(f"{TITLES[respect]}: {line.slope:+.3f}{interval} from {len(some)} runs")
+        ax.set(xscale="log", yscale="log", xlabel=TITLES[respect])
+        ticks = sorted(set(some[respect]))
+        ax.set_xticks(ticks, [f"{tick:,.4g}" for tick in ticks])
+        ax.minorticks_off()
+    axes[0, 0].set_ylabel("masked MSE, held-out sets")
+    if found:
+        _plain_errors(axes[0, 0], pd.concat([some["error"] for some in found.values()]))
+    method = method_label(frame["method"].iloc[0]) if len(frame) else ""
+    notes = (
+        f"{method}: masked reconstruction of held-out sets (mean over sets and five rates). Each panel shows runs that "
+        "differ in one size alone, at equal rounds; dashed: least squares of logarithms, with the slope's 95 % "
+        "interval where three runs or more have one. "
+        f"Slopes: {'; '.join(said) or 'no two runs differ in one size'}. {protocol_facts(shown)} {shown.facts}"
+    )
+    return Figure(drawn, shown.caption, notes)
+
+
+def _rounded(values: pd.Series, factor: float) -> pd.Series:
+    return (np.log(values.astype(float)) / np.log(factor)).round()
+
+
+def _plain_errors(ax: Axes, errors: pd.Series) -> None:
+    """A few ticks with plain numbers, however narrow the range is."""
+    low, high = errors.min(), errors.max()
+    ticks = np.geomspace(low, high, 4) if high > low else np.array([low])
+    ax.set_yticks(ticks, [f"{tick:#.4g}" for tick in ticks])
+    ax.minorticks_off()
