@@ -1,59 +1,78 @@
-"""Dependencies point one way, and what trains needs nothing but tensors and tables."""
+"""Dependencies point one way, and what trains needs nothing but tensors and tables: the contracts of pyproject.toml."""
 
 from __future__ import annotations
 
-import ast
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
+from importlinter.cli import lint_imports
 
-import fedloom
-
-ROOT = Path(fedloom.__file__).parent
-# A layer may import itself and those below it; `check`, `errors`, `artifacts` and `progress` stand beside them.
-LAYERS = [{"report"}, {"evaluation"}, {"methods"}, {"federation", "models"}, {"partition"}, {"data"}]
-BESIDE = {"check", "errors", "artifacts", "progress", "config"}
-HEAVY = ("pooch", "pandera", "sklearn", "h3", "h5py", "pydantic", "snakemake", "matplotlib", "statsmodels")
+TRAINS = {"torch", "numpy", "scipy", "pandas", "pyarrow", "safetensors"}
 
 
-def layer_of(name: str) -> int | None:
-    return next((depth for depth, names in enumerate(LAYERS) if name in names), None)
+@pytest.fixture
+def project(repository: Path) -> dict[str, Any]:
+    """The content of pyproject.toml."""
+    return tomllib.loads((repository / "pyproject.toml").read_text())
 
 
-def imports(path: Path) -> set[str]:
-    """Subpackages of ours that a file imports."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("fedloom."):
-            found.add(node.module.split(".")[1])
+def forbidden_where_trained(project: dict[str, Any]) -> list[str]:
+    """Top-level modules that code which trains must not import."""
+    contracts = {contract["id"]: contract for contract in project["tool"]["importlinter"]["contracts"]}
+    found: list[str] = contracts["bare"]["forbidden_modules"]
     return found
 
 
-@pytest.mark.parametrize("package", [name for names in LAYERS for name in sorted(names)])
-def test_a_layer_imports_nothing_above_it(package: str) -> None:
-    own = layer_of(package)
-    for path in (ROOT / package).rglob("*.py"):
-        for name in imports(path) - BESIDE:
-            depth = layer_of(name)
-            assert depth in range(own, len(LAYERS)), f"{path.relative_to(ROOT)} imports {name}"
+def test_the_contracts_hold(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = lint_imports(config_filename=str(repository / "pyproject.toml"), no_cache=True)
+    assert status == 0, capsys.readouterr().out
 
 
-def test_config_is_read_at_the_edge_alone() -> None:
-    for package in (name for names in LAYERS for name in names):
-        for path in (ROOT / package).rglob("*.py"):
-            assert "config" not in imports(path), path.relative_to(ROOT)
+def test_an_import_that_points_up_breaks_them(repository: Path, tmp_path: Path) -> None:
+    package = tmp_path / "fedloom"
+    for name in ("report", "config", "check", "evaluation", "methods", "models", "federation", "partition", "data"):
+        (package / name).mkdir(parents=True)
+        (package / name / "__init__.py").touch()
+    for name in ("__init__", "artifacts", "progress", "errors"):
+        (package / f"{name}.py").touch()
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from importlinter.cli import lint_imports; "
+    program += f"sys.exit(lint_imports(config_filename={str(repository / 'pyproject.toml')!r}, no_cache=True))"
+
+    def broken() -> list[str]:
+        output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False).stdout
+        return re.findall(r"^(\w+).* BROKEN$", output, re.MULTILINE)
+
+    assert broken() == []
+    (package / "federation" / "__init__.py").write_text("import fedloom.methods\n")
+    (package / "data" / "__init__.py").write_text("import snakemake\n")
+    assert broken() == ["Imports", "Snakemake", "Training"]
+    (package / "federation" / "__init__.py").write_text("import fedloom.config\n")
+    (package / "data" / "__init__.py").write_text("")
+    assert broken() == ["Imports"]
 
 
-def test_training_loads_nothing_that_a_bare_gpu_machine_lacks() -> None:
+def test_every_dependency_is_either_what_trains_or_forbidden_there(project: dict[str, Any]) -> None:
+    declared = {re.split(r"[<>=]", line)[0].lower() for line in project["project"]["dependencies"]}
+    providers = packages_distributions()
+    named = TRAINS | set(forbidden_where_trained(project))
+    assert {name.lower() for module in named for name in providers[module]} >= declared
+
+
+def test_training_loads_nothing_that_a_bare_gpu_machine_lacks(project: dict[str, Any]) -> None:
     program = (
-        "import pkgutil, importlib, sys\n"
+        f"import pkgutil, importlib, sys, {', '.join(TRAINS)}\n"
+        "before = set(sys.modules)\n"  # torch looks for a progress bar
         "import fedloom.federation, fedloom.methods, fedloom.models, fedloom.check\n"
         "for package in (fedloom.federation, fedloom.methods, fedloom.models, fedloom.check):\n"
         "    for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
         "        importlib.import_module(module.name)\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules])\n"
+        f"print([name for name in {forbidden_where_trained(project)!r} if name in sys.modules and name not in before])\n"
     )
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
