@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -34,13 +34,16 @@ def clip_(grads: Tensors, limit: float) -> None:
 class Adam:
     """Adam (Kingma and Ba 2015), one independent copy a client; ``clip`` bounds each client's gradient norm.
 
-    ``decay`` is AdamW's (Loshchilov and Hutter 2019): weights shrink by lr * decay a step, whatever the gradient.
+    ``decay`` is AdamW's (Loshchilov and Hutter 2019): weights shrink by lr * decay a step, whatever the gradient;
+    ``l2`` * weight is added to the gradient, after clipping.
     """
 
     lr: float
     clip: float | None = None
     betas: tuple[float, float] = (0.9, 0.999)
     decay: float = 0.0
+    l2: float = 0.0
+    eps: float = 1e-8
 
     def start(self, params: Tensors) -> Tensors:
         """Fresh moments for ``params`` [C, ...]: first and second moments, and step counts [C] on the CPU."""
@@ -73,8 +76,8 @@ class Adam:
                     beta1=self.betas[0],
                     beta2=self.betas[1],
                     lr=self.lr,
-                    weight_decay=0.0,
-                    eps=1e-8,
+                    weight_decay=self.l2,
+                    eps=self.eps,
                     maximize=False,
                 )
             counts += 1
@@ -101,3 +104,8 @@ class SGD:
 
 
 Optimiser = Adam | SGD
+
+
+def stepped(lr: float, milestones: Sequence[float], factor: float, progress: float) -> float:
+    """The learning rate at ``progress`` (share of the rounds that is over): times ``factor`` at every milestone."""
+    return lr * factor ** sum(progress >= milestone for milestone in milestones)

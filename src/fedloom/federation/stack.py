@@ -62,9 +62,10 @@ class StackedBound(Bound):
         named = {f"module.{name}": value for name, value in self.tensors.items()}
         return vmap(one)(named, *args)
 
-    def one(self, *args: Any) -> Any:
-        """Result of the one module that all rows are, on arguments of all clients [C, ...]."""
-        return Bound(self._call.module, {name: value[0] for name, value in self.tensors.items()})(*args)
+    def one(self, *args: Any, method: str | Callable[..., Any] = "forward") -> Any:
+        """Result of ``method`` of the one module that all rows are, on arguments of all clients [C, ...]."""
+        only = Bound(self._call.module, {name: value[0] for name, value in self.tensors.items()})
+        return only(*args, method=method)
 
 
 def refuse_hidden_randomness(module: nn.Module) -> None:

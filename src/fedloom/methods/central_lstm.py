@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from fedloom.federation.central import steps_seen
 from fedloom.federation.method import Method, Moment, Noise, Outcome, Phase, Step
 from fedloom.federation.optim import Adam
 from fedloom.federation.stack import Bound, StackedBound
@@ -68,8 +69,7 @@ class CentralLstm(Method):
 
     def collected(self, task: ForecastTask) -> Tensor:
         """Readings and own covariates up to the last one that training or validation sees; the clock is known."""
-        last = max(int(task.starts[part].max()) for part in ("train", "validation"))
-        return (last + task.history + task.horizon) * (1 + task.owned).to(torch.float64)
+        return steps_seen(task) * (1 + task.owned).to(torch.float64)
 
     def steps(self, phase: Phase) -> Sequence[Step]:
         """One Adam step on the sum of all clients' losses."""

@@ -49,6 +49,7 @@ class ForecastTask:
     ``last`` (last observed scaled reading up to a step, 0 before the first), ``raw`` (NaN where missing). ``starts``
     gives each part's window starts as [C, n] padded with -1, ``counts`` how many each client has.
 
+    ``edges`` [2, E] run from source to receiver, with ``weights`` [E] as the panel has them.
     ``places`` [C, 2] are latitude and longitude in degrees, NaN where unknown. ``own`` [C, S, F] are covariates of each
     client's own, of which it has ``owned`` [C]. ``wanted`` [C, H] says which steps ahead a client forecasts: none, if
     it is passive (it gives inputs and has no targets).
@@ -59,6 +60,7 @@ class ForecastTask:
     ids: list[str]
     keys: Tensor
     edges: Tensor
+    weights: Tensor
     history: int
     horizon: int
     slots_per_day: int
@@ -275,6 +277,7 @@ def forecast_task(
         ids=ids,
         keys=client_keys(ids, device),
         edges=torch.from_numpy(pairs).to(device),
+        weights=put(edges["weight"].to_numpy(dtype=np.float64)),
         history=int(partition["history"]),
         horizon=horizon,
         slots_per_day=24 * 60 // int(partition["interval_minutes"]),
