@@ -92,11 +92,24 @@ class Exchange:
 
     def total(self, z: Tensor, gradient: bool = True) -> Tensor:
         """Sum of ``z`` [C, ...] over clients at the server, sent back to each: [C, ...], the same in every row."""
+        self._charge_sum(z, z[0].numel(), gradient)
+        sent = z if gradient else z.detach()
+        return sent.sum(0, keepdim=True).expand_as(z)
+
+    def products(self, own_CF: Tensor, z: Tensor, gradient: bool = True) -> Tensor:
+        """Sum over clients of the products of each one's ``own_CF`` and ``z`` [C, ...]: [F, ...], sent back to each.
+
+        Clients form the products and send them, as with ``total``; here they are never held side by side.
+        """
+        self._charge_sum(z, own_CF.shape[1] * z[0].numel(), gradient)
+        if not gradient:
+            own_CF, z = own_CF.detach(), z.detach()
+        return (own_CF.mT @ z.flatten(1)).view(own_CF.shape[1], *z.shape[1:])
+
+    def _charge_sum(self, z: Tensor, numbers: int, gradient: bool) -> None:
         if self._ledger is not None:
-            everyone, numbers = torch.arange(len(z)), z[0].numel()
+            everyone = torch.arange(len(z))
             crossings = 2 if gradient and self._training else 1
             for _ in range(crossings):
                 self._ledger.uploaded(everyone, numbers)
                 self._ledger.downloaded(everyone, numbers)
-        sent = z if gradient else z.detach()
-        return sent.sum(0, keepdim=True).expand_as(z)
