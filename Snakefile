@@ -12,7 +12,18 @@ import sys
 from pathlib import Path
 
 from fedloom.config.digest import code_digest
-from fedloom.config.plan import CUT, DEAL, PANEL, PARTITION, RUN, SERIES, STATE, TRAJECTORIES, TRUTH, YARDSTICKS
+from fedloom.config.files import (
+    PANEL,
+    PANEL_PARTITION,
+    RUN,
+    SERIES,
+    SERIES_PARTITION,
+    STATE,
+    TRAJECTORIES,
+    TRAJECTORY_PARTITION,
+    TRUTH,
+    YARDSTICKS,
+)
 from fedloom.config.resolve import as_text, evaluated_by, plugged, read_plan
 from fedloom.config.settings import read_settings
 from fedloom.errors import InputError

@@ -33,7 +33,7 @@ rule panel:
     input:
         lambda w: PLAN.raw_files(w.dataset),
     output:
-        **PANEL,
+        **PANEL.paths,
     log:
         "results/logs/panel/{dataset}.log",
     benchmark:
@@ -41,7 +41,7 @@ rule panel:
     wildcard_constraints:
         dataset=PLAN.of_family("forecast"),
     params:
-        settings=lambda w: PLAN.datasets[w.dataset].panel_section(),
+        settings=lambda w: PLAN.datasets[w.dataset].settings("panel"),
         code=digest("panel"),
         out=subpath(output.values, parent=True),
     message:
@@ -55,7 +55,7 @@ rule trajectories:
     input:
         lambda w: PLAN.raw_files(w.dataset),
     output:
-        **TRAJECTORIES,
+        **TRAJECTORIES.paths,
     log:
         "results/logs/trajectories/{dataset}.log",
     benchmark:
@@ -63,7 +63,7 @@ rule trajectories:
     wildcard_constraints:
         dataset=PLAN.of_family("trajectory"),
     params:
-        settings=lambda w: PLAN.datasets[w.dataset].trajectories_section(),
+        settings=lambda w: PLAN.datasets[w.dataset].settings("trajectories"),
         code=digest("trajectories"),
         out=subpath(output.about, parent=True),
     message:
@@ -75,9 +75,9 @@ rule trajectories:
 
 rule series:
     input:
-        lambda w: PLAN.series_inputs(w.dataset),
+        lambda w: PLAN.raw_files(w.dataset),
     output:
-        **SERIES,
+        **SERIES.paths,
     log:
         "results/logs/series/{dataset}.log",
     benchmark:
@@ -85,8 +85,8 @@ rule series:
     wildcard_constraints:
         dataset=PLAN.of_family("series"),
     params:
-        settings=lambda w: PLAN.datasets[w.dataset].series_section(),
-        other=lambda w: PLAN.series_arguments(w.dataset),
+        settings=lambda w: PLAN.datasets[w.dataset].settings("series"),
+        other=lambda w: PLAN.built_from_arguments(w.dataset),
         code=digest("series"),
         out=subpath(output.about, parent=True),
     message:
@@ -98,16 +98,16 @@ rule series:
 
 rule truth:
     input:
-        **TRAJECTORIES,
+        **TRAJECTORIES.paths,
     output:
-        **TRUTH,
+        **TRUTH.paths,
     log:
         "results/logs/truth/{dataset}.log",
     benchmark:
         "results/benchmarks/truth/{dataset}.tsv"
     params:
-        settings=lambda w: PLAN.datasets[w.dataset].truth_section(),
-        generated=lambda w: PLAN.datasets[w.dataset].trajectories_section(),
+        settings=lambda w: PLAN.datasets[w.dataset].settings("truth"),
+        generated=lambda w: PLAN.datasets[w.dataset].settings("trajectories"),
         code=digest("truth"),
         trajectories=subpath(input.about, parent=True),
         out=subpath(output.settings, parent=True),

@@ -11,7 +11,7 @@ rule yardsticks:
     input:
         unpack(lambda w: PLAN.inputs(w.dataset)),
     output:
-        **YARDSTICKS,
+        **YARDSTICKS.paths,
     log:
         "results/logs/yardsticks/{dataset}/seed{seed}.log",
     benchmark:
@@ -32,8 +32,7 @@ rule yardsticks:
 
 rule evaluate:
     input:
-        unpack(lambda w: PLAN.inputs(w.dataset, truth=True, beside=True)),
-        unpack(lambda w: PLAN.yardsticks(w.dataset, w.seed)),
+        unpack(lambda w: PLAN.judged_by(w.dataset, w.seed)),
         weights=f"{RUN}/weights.safetensors",
         snapshots=f"{RUN}/snapshots.safetensors",
         rounds=f"{RUN}/rounds.parquet",
@@ -52,15 +51,13 @@ rule evaluate:
         code=lambda w: digest("evaluate", evaluated_by(PLAN.spec(w)), *plugged(PLAN.spec(w))),
         data=lambda w: PLAN.data_folder(w.dataset),
         partition=subpath(input.partition_partition, parent=True),
-        truth=lambda w: PLAN.truth_arguments(w.dataset),
-        beside=lambda w: PLAN.beside_arguments(w.dataset),
-        yardsticks=lambda w: PLAN.yardstick_arguments(w.dataset, w.seed),
+        judged_by=lambda w: PLAN.judged_by_arguments(w.dataset, w.seed),
         run=subpath(input.run, parent=True),
     message:
         "evaluate {wildcards.method}/{wildcards.variant} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python scripts/evaluate.py --run {params.run} --data {params.data} --partition {params.partition} {params.truth}"
-        " {params.beside} {params.yardsticks} --device {resources.device} 2> {log}"
+        "python scripts/evaluate.py --run {params.run} --data {params.data} --partition {params.partition}"
+        " {params.judged_by} --device {resources.device} 2> {log}"
 
 
 rule metrics:

@@ -6,65 +6,65 @@ Makes: results/data/{dataset}/partition/: clients, which windows or sequences ar
 """
 
 
-rule partition:
+rule partition_panel:
     input:
-        **PANEL,
+        **PANEL.paths,
     output:
-        **PARTITION,
+        **PANEL_PARTITION.paths,
     log:
         "results/logs/partition/{dataset}.log",
     wildcard_constraints:
         dataset=PLAN.of_family("forecast"),
     params:
-        settings=lambda w: PLAN.datasets[w.dataset].partition_section(),
-        code=digest("partition"),
+        settings=lambda w: PLAN.datasets[w.dataset].settings("partition"),
+        code=digest("partition_panel"),
         panel=subpath(input.values, parent=True),
         out=subpath(output.clients, parent=True),
     message:
         "partition of {wildcards.dataset}"
     shell:
-        "python scripts/partition.py --config {params.settings:q} --panel {params.panel} --out {params.out} 2> {log}"
+        "python scripts/partition_panel.py --config {params.settings:q} --panel {params.panel} --out {params.out} 2> {log}"
 
 
-rule deal:
+rule partition_trajectories:
     input:
-        **TRAJECTORIES,
+        **TRAJECTORIES.paths,
     output:
-        **DEAL,
+        **TRAJECTORY_PARTITION.paths,
     log:
-        "results/logs/deal/{dataset}.log",
+        "results/logs/partition/{dataset}.log",
     wildcard_constraints:
         dataset=PLAN.of_family("trajectory"),
     params:
-        settings=lambda w: PLAN.datasets[w.dataset].partition_section(),
-        code=digest("deal"),
+        settings=lambda w: PLAN.datasets[w.dataset].settings("partition"),
+        code=digest("partition_trajectories"),
         trajectories=subpath(input.about, parent=True),
         out=subpath(output.clients, parent=True),
     message:
-        "deal the trajectories of {wildcards.dataset} to clients"
+        "partition of {wildcards.dataset}"
     shell:
-        "python scripts/deal.py --config {params.settings:q} --trajectories {params.trajectories} --out {params.out}"
-        " 2> {log}"
+        "python scripts/partition_trajectories.py --config {params.settings:q} --trajectories {params.trajectories}"
+        " --out {params.out} 2> {log}"
 
 
-rule cut:
+rule partition_series:
     input:
-        **SERIES,
-        targets=lambda w: PLAN.target_files(w.dataset),
+        **SERIES.paths,
+        targets=lambda w: PLAN.role_files(w.dataset, "targets"),
     output:
-        **CUT,
+        **SERIES_PARTITION.paths,
     log:
-        "results/logs/cut/{dataset}.log",
+        "results/logs/partition/{dataset}.log",
     wildcard_constraints:
         dataset=PLAN.of_family("series"),
     params:
-        settings=lambda w: PLAN.datasets[w.dataset].partition_section(),
-        targets=lambda w: PLAN.target_arguments(w.dataset),
-        code=digest("cut"),
+        settings=lambda w: PLAN.datasets[w.dataset].settings("partition"),
+        targets=lambda w: PLAN.role_arguments(w.dataset, "targets"),
+        code=digest("partition_series"),
         series=subpath(input.about, parent=True),
         out=subpath(output.clients, parent=True),
     message:
-        "cut the series of {wildcards.dataset} into windows"
+        "partition of {wildcards.dataset}"
     shell:
-        "python scripts/cut.py --config {params.settings:q} --series {params.series} {params.targets}"
+        "python scripts/partition_series.py --config {params.settings:q} --series {params.series} {params.targets}"
         " --out {params.out} 2> {log}"

@@ -10,15 +10,26 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import Field, ValidationInfo, create_model, field_validator
 
 from fedloom.config.checks import Strict, check, choose, read_yaml
+from fedloom.config.files import (
+    SERIES_PARTITION,
+    TRAJECTORY_PARTITION,
+    PANEL,
+    PANEL_PARTITION,
+    SERIES,
+    TRAJECTORIES,
+    TRUTH,
+    YARDSTICKS,
+    Files,
+)
 from fedloom.data.panels.settings import PanelSettings
 from fedloom.data.series.settings import SeriesSettings
 from fedloom.data.sources import RawFile
 from fedloom.data.trajectories.settings import TrajectorySettings
 from fedloom.data.trajectories.truth import TruthSettings
 from fedloom.errors import InputError
+from fedloom.partition.panels import PanelPartitionSettings
 from fedloom.partition.series import SeriesPartitionSettings
-from fedloom.partition.trajectories import DealSettings
-from fedloom.partition.windows import PartitionSettings
+from fedloom.partition.trajectories import TrajectoryPartitionSettings
 
 T = TypeVar("T")
 
@@ -29,12 +40,20 @@ class Dataset(Strict):
     """What all datasets have. Each section goes to one step of the pipeline, which sees its own and no other."""
 
     family: ClassVar[str]
-    section: ClassVar[str]
+    section: ClassVar[str]  # that which says how data are built; it names their folder too
+    data_files: ClassVar[Files]
+    partition_files: ClassVar[Files]
+    shown_files: ClassVar[tuple[str, ...]]  # those files of data that tables and figures read
+    yardstick_files: ClassVar[Files | None] = None  # what runs are measured by, where that is computed once for all
 
     title: str
     licence: str
     files: dict[str, RawFile] = Field({}, description="key -> raw file; generated data have none")
     beside: dict[Role, str] = Field({}, description="role -> dataset that evaluation reads beside this one")
+
+    def settings(self, section: str) -> str:
+        """One section, as sorted JSON."""
+        return _json(getattr(self, section))
 
     def fetch_section(self, key: str) -> str:
         """The settings of fetching one raw file, as sorted JSON."""
@@ -45,9 +64,24 @@ class Dataset(Strict):
         return [form.path for form in self.files[key].forms if form.path]
 
     @property
+    def own_folders(self) -> list[str]:
+        """Folders of one's own that data are built from: when they change the data are built anew."""
+        return []
+
+    @property
+    def built_from(self) -> list[str]:
+        """Other datasets from whose data these are built."""
+        return []
+
+    @property
     def others(self) -> list[str]:
         """Other datasets without which this one cannot be built or judged."""
-        return list(self.beside.values())
+        return [*self.beside.values(), *self.built_from]
+
+    @property
+    def truth_files(self) -> Files | None:
+        """What is known of generated data beyond themselves, where that is an artifact."""
+        return None
 
 
 class PanelDataset(Dataset):
@@ -55,17 +89,12 @@ class PanelDataset(Dataset):
 
     family: ClassVar[str] = "forecast"
     section: ClassVar[str] = "panel"
+    data_files: ClassVar[Files] = PANEL
+    partition_files: ClassVar[Files] = PANEL_PARTITION
+    shown_files: ClassVar[tuple[str, ...]] = ("about", "nodes", "edges", "features", "truth")
 
     panel: PanelSettings
-    partition: PartitionSettings = PartitionSettings()
-
-    def panel_section(self) -> str:
-        """The settings of building the panel, as sorted JSON."""
-        return _json(self.panel)
-
-    def partition_section(self) -> str:
-        """The settings of partitioning, as sorted JSON."""
-        return _json(self.partition)
+    partition: PanelPartitionSettings = PanelPartitionSettings()
 
 
 class TrajectoryDataset(Dataset):
@@ -73,12 +102,16 @@ class TrajectoryDataset(Dataset):
 
     family: ClassVar[str] = "trajectory"
     section: ClassVar[str] = "trajectories"
+    data_files: ClassVar[Files] = TRAJECTORIES
+    partition_files: ClassVar[Files] = TRAJECTORY_PARTITION
+    shown_files: ClassVar[tuple[str, ...]] = ("about", "trajectories")
+    yardstick_files: ClassVar[Files | None] = YARDSTICKS
 
     trajectories: TrajectorySettings
     truth: TruthSettings | None = Field(
         None, validate_default=True, description="generated data only, and always: what is computed of the known truth"
     )
-    partition: DealSettings = DealSettings()
+    partition: TrajectoryPartitionSettings = TrajectoryPartitionSettings()
 
     @field_validator("truth")
     @classmethod
@@ -88,17 +121,10 @@ class TrajectoryDataset(Dataset):
             raise ValueError("a section where trajectories are generated, none where they are read")
         return truth
 
-    def trajectories_section(self) -> str:
-        """The settings of building the trajectories, as sorted JSON."""
-        return _json(self.trajectories)
-
-    def truth_section(self) -> str:
-        """The settings of computing the truth, as sorted JSON."""
-        return _json(self.truth)
-
-    def partition_section(self) -> str:
-        """The settings of partitioning, as sorted JSON."""
-        return _json(self.partition)
+    @property
+    def truth_files(self) -> Files | None:
+        """What is known of generated data beyond themselves, where that is an artifact."""
+        return TRUTH if self.truth is not None else None
 
 
 class SeriesDataset(Dataset):
@@ -106,27 +132,22 @@ class SeriesDataset(Dataset):
 
     family: ClassVar[str] = "series"
     section: ClassVar[str] = "series"
+    data_files: ClassVar[Files] = SERIES
+    partition_files: ClassVar[Files] = SERIES_PARTITION
+    shown_files: ClassVar[tuple[str, ...]] = ("about",)
 
     series: SeriesSettings
     partition: SeriesPartitionSettings = SeriesPartitionSettings()
 
     @property
-    def others(self) -> list[str]:
-        """Other datasets without which this one cannot be built or judged."""
-        return [*super().others, *([self.series.series_of] if self.series.series_of else [])]
-
-    @property
     def own_folders(self) -> list[str]:
-        """Folders of one's own that the series are read from: when they change the series are built anew."""
+        """Folders of one's own that data are built from: when they change the data are built anew."""
         return [self.series.collection.folder] if self.series.collection else []
 
-    def series_section(self) -> str:
-        """The settings of building the series, as sorted JSON."""
-        return _json(self.series)
-
-    def partition_section(self) -> str:
-        """The settings of partitioning, as sorted JSON."""
-        return _json(self.partition)
+    @property
+    def built_from(self) -> list[str]:
+        """Other datasets from whose data these are built."""
+        return [self.series.series_of] if self.series.series_of else []
 
 
 AnyDataset = PanelDataset | TrajectoryDataset | SeriesDataset

