@@ -11,12 +11,12 @@ from pydantic import Field, ValidationInfo, create_model, field_validator
 
 from fedloom.config.checks import Strict, check, choose, read_yaml
 from fedloom.config.files import (
-    SERIES_PARTITION,
-    TRAJECTORY_PARTITION,
     PANEL,
     PANEL_PARTITION,
     SERIES,
+    SERIES_PARTITION,
     TRAJECTORIES,
+    TRAJECTORY_PARTITION,
     TRUTH,
     YARDSTICKS,
     Files,
