@@ -1,182 +1,69 @@
-"""The contract that every method fills, and the values that pass through it.
+"""The contract: everything that a method can say to the engine. Nothing here knows a method's name.
 
-A method says, in this order: what one client computes (``client``), how it learns (``phases``, ``steps``, ``loss``),
-what it shares (``shared``, ``upload``), what the server does (``server``, ``aggregate``, ``serve``, ``download``) and
-which weights are judged (``evaluated``). Everything but ``client`` has a default. Nothing here knows a method's name.
+A method is a class in a module of its own, which the registry finds by its ``name``: parameters, what one client
+computes, how it learns, what it shares, what the server does. Complete is, for example,
+
+    class FedAvg(Method):
+        name, cite = "fedavg", "McMahan et al. 2017, Alg. 1"
+        takes_model = True  # the client model that the study names: module, phases, steps, loss
+        shared = ("",)  # prefixes of the tensors that travel; "" is all of them
+
+        @dataclass(frozen=True)
+        class Params:
+            lr: float = 1e-3
+
+Places of a run, in the order in which the engine calls them. c clients stand side by side, out of C; a message and a
+server's state are tensors by name. A method fills those that differ from the default; a client model fills its own.
+
+    place       called                       gets -> gives                                        default
+    ----------  ---------------------------  ---------------------------------------------------  ----------------------
+    client      once a client                task -> module of one client                         the client model's
+    server      before round 0               task, a fresh client's tensors -> server             what is shared of them
+    rounds      before round 0               rounds asked for -> rounds needed                    as many
+    collected   in round 0                   task -> numbers [C] of raw data handed over          none
+    phases      every round                  round, rounds -> phases, in order                    the model's, or one
+    download    a phase with ``download``    server, clients -> what they receive [c, ...]        the server's of shared
+    begin       every phase                  phase, clients -> new tensors of their own [c, ...]  none
+    steps       every phase                  phase -> steps that run on every minibatch           the client model's
+    its loss    every minibatch              one client's model, batch [B, ...], moment ->        -
+                                             outcome: scalar loss, new buffers, means
+    upload      a phase with ``upload``      clients with their means -> what they send [c, ...]  what is shared
+    aggregate   when all of them have sent   server, uploads [c, ...] -> server                   weighted means
+    round_log   after that                   server, clients that took part -> numbers by name    none
+    serve       at the end of a round        server, task, round, rounds, seed -> server          nothing is done
+    evaluated   where weights are judged     server, all clients -> weights [C, ...]              own under a download
+    predict     where weights are judged     one client's model, batch, moment -> [B, ...]        the module's output
+    selectable  where weights are judged     round, rounds -> whether it may be chosen            the model's, or always
+    diagnose    for figures                  one client's model, batch -> tensors [B, ...]        none
+    charged     with every message           message, clients -> numbers [c] that are charged     all of its numbers
+    parameters  when a run is written        task, module -> numbers [C] that clients hold        all of the module's
+
+A loss runs under ``vmap``: no branch on values, no randomness but ``Step.noise``. A method that ``couples`` its clients
+gets them all at once instead: model and batch are [C, B, ...], a loss is [C], ``moment.exchange`` moves tensors along
+``edges``, and nothing else may mix clients. What a family of tasks asks for beyond this stands with the family.
+``fedloom.check`` says in words where a method falls short.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from fedloom.federation.exchange import Exchange
-from fedloom.federation.optim import Optimiser
+from fedloom.federation.client_model import ClientModel
 from fedloom.federation.stack import Bound, Tensors, matching
+from fedloom.federation.values import Clients, Loss, Moment, Noise, Outcome, Phase, Step, Uploads
 
-
-class Outcome(NamedTuple):
-    """What a loss gives back.
-
-    ``loss`` is a scalar (of one client; [C] for a coupled method). ``buffers`` are new values of client buffers.
-    ``means`` are quantities whose mean over the round's samples the engine keeps for ``upload`` and the log.
-    """
-
-    loss: Tensor
-    buffers: Tensors = {}  # noqa: RUF012 (nobody writes to an outcome)
-    means: Tensors = {}  # noqa: RUF012
-
-
-class Moment(NamedTuple):
-    """What a loss may read besides model and batch.
-
-    ``start``: the client's parameters as they were when the phase began (only where ``Step.anchored``).
-    ``noise``: the step's random draws by name. ``exchange``: for coupled methods, the way to other clients.
-    ``progress``: the share of the rounds that is over.
-    """
-
-    start: Tensors
-    noise: Tensors
-    exchange: Exchange | None = None
-    progress: float = 0.0
-
-
-@dataclass(frozen=True)
-class Noise:
-    """A random tensor that a step asks for: ``shape`` per sample of the batch, or a step where not ``per_sample``.
-
-    A word in ``shape`` stands for the task's number of that name (``tokens``: as many as a window has).
-    """
-
-    shape: tuple[int | str, ...]
-    kind: str = "normal"
-    per_sample: bool = True
-
-
-Loss = Callable[[Bound, Any, Moment], Outcome]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One update on every minibatch: ``loss`` over the parameters below the prefixes ``over`` (all, where empty).
-
-    Without an optimiser a step only refreshes buffers and means (statistics). ``repeat`` runs it several times on the
-    same minibatch. ``anchored`` gives the loss the parameters from the start of the phase.
-    """
-
-    loss: Loss
-    optimiser: Optimiser | None
-    over: tuple[str, ...] = ()
-    name: str = "step"
-    repeat: int = 1
-    anchored: bool = False
-    noise: Mapping[str, Noise] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One part of a round: who takes part, whether the shared tensors come down before and go up after.
-
-    ``epochs``, ``batches`` and ``participation`` are the protocol's where None. ``round`` and ``progress``, the share
-    of the rounds that is over, are filled in by the engine for schedules.
-    """
-
-    name: str = "train"
-    epochs: int | None = None
-    batches: int | None = None
-    participation: float | None = None
-    download: bool = True
-    upload: bool = True
-    round: int = 0
-    progress: float = 0.0
-
-
-@dataclass(frozen=True)
-class Clients:
-    """Some clients of the federation, side by side: ``params`` and ``buffers`` by name, each [c, ...].
-
-    ``positions`` [c] are their places in the federation, ``weights`` [c] their training sample counts, ``means`` the
-    means over this phase's samples of what the losses reported, each [c, ...].
-    """
-
-    positions: Tensor
-    weights: Tensor
-    params: Tensors
-    buffers: Tensors
-    means: Tensors
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    @property
-    def tensors(self) -> Tensors:
-        """Parameters and buffers together."""
-        return self.params | self.buffers
-
-
-@dataclass(frozen=True)
-class Uploads:
-    """What the server received: tensors [c, ...] of the clients that took part, and their sample counts [c]."""
-
-    positions: Tensor
-    weights: Tensor
-    tensors: Tensors
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self.tensors[name]
-
-    def mean(self, values: Tensor) -> Tensor:
-        """Mean over clients of ``values`` [c, ...], weighted by sample counts (FedAvg's w_k)."""
-        share = (self.weights / self.weights.sum()).to(values.dtype)
-        return torch.tensordot(share, values, dims=1)
-
-
-class ClientModel(ABC):
-    """A module that several methods train: how it is built and trained, and which part is its head."""
-
-    name: ClassVar[str]
-    family: ClassVar[str]
-    head: ClassVar[tuple[str, ...]]
-
-    @dataclass(frozen=True)
-    class Params:
-        """Settings of the model."""
-
-    def __init__(self, params: Any) -> None:
-        self.params = params
-
-    @abstractmethod
-    def build(self, task: Any) -> nn.Module:
-        """One client's module."""
-
-    def phases(self, round_: int, rounds: int) -> Sequence[Phase]:
-        """The phases of a round, in order; by default one."""
-        return (Phase(),)
-
-    @abstractmethod
-    def steps(self, phase: Phase, lr: float) -> Sequence[Step]:
-        """What runs on every minibatch, in order, at the method's learning rate."""
-
-    def parameters(self, task: Any, module: nn.Module) -> Tensor:
-        """Numbers [C] that each client holds for its predictions; by default all of ``module``'s."""
-        return torch.full((len(task.ids),), sum(p.numel() for p in module.parameters()))
-
-    def selectable(self, round_: int, rounds: int) -> bool:
-        """Whether model selection may take this round (all parts trained); by default any."""
-        return True
-
-    def predict(self, model: Bound, batch: Any, moment: Moment) -> Tensor:
-        """What the task scores; by default the module's output."""
-        return model(batch)
+__all__ = [
+    "ClientModel", "Clients", "Loss", "Method", "Moment", "Noise", "Outcome", "Phase", "Step", "Tensors", "Uploads",
+]  # fmt: skip
 
 
 class Method:
-    """Base of every method; see the module's docstring for the places it fills."""
+    """Base of every method."""
 
     name: ClassVar[str]
     cite: ClassVar[str]
@@ -192,29 +79,32 @@ class Method:
     class Params:
         """Settings of the method, each with its source; the only home of their defaults."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if abstract:
+            return
         for wanted in ("name", "cite"):
             if not isinstance(getattr(cls, wanted, None), str):
                 raise TypeError(f"method {cls.__name__} declares no `{wanted}`")
-        if cls.trains and not cls.takes_model and (cls.steps is Method.steps or cls.client is Method.client):
-            raise TypeError(f"method {cls.__name__} takes no client model: write client() and steps()")
         if cls.family is None and not cls.takes_model:
             raise TypeError(
                 f"method {cls.__name__} declares no `family` of tasks and takes no client model that has one"
             )
 
     def __init__(self, params: Any = None, model: ClientModel | None = None) -> None:
+        """``model`` is the client model that the study names, or one that the method brings itself."""
         self.params: Any = self.Params() if params is None else params
-        if self.takes_model:
-            if model is None:
-                raise TypeError(f"method {self.name} trains a client model: name one in the study")
-            self.model = model
+        self.model: Any = model
+        if model is None and self.takes_model:
+            raise TypeError(f"method {self.name} trains a client model: name one in the study")
+        own = type(self)
+        if model is None and self.trains and (own.steps is Method.steps or own.client is Method.client):
+            raise TypeError(f"method {self.name} takes no client model: write client() and steps()")
 
     # -- one client ---------------------------------------------------------------------------------------------
 
     def client(self, task: Any) -> nn.Module:
-        """One client's module; by default the client model that the study names."""
+        """One client's module."""
         return self.model.build(task)
 
     def rounds(self, requested: int) -> int:
@@ -222,15 +112,15 @@ class Method:
         return requested
 
     def phases(self, round_: int, rounds: int) -> Sequence[Phase]:
-        """The phases of round ``round_`` of ``rounds``, in order; by default the client model's, or one."""
-        return self.model.phases(round_, rounds) if self.takes_model else (Phase(),)
+        """The phases of round ``round_`` of ``rounds``, in order."""
+        return (Phase(),) if self.model is None else self.model.phases(round_, rounds)
 
     def selectable(self, round_: int, rounds: int) -> bool:
-        """Whether model selection may take this round; by default as the client model says, or any."""
-        return self.model.selectable(round_, rounds) if self.takes_model else True
+        """Whether model selection may take this round."""
+        return True if self.model is None else self.model.selectable(round_, rounds)
 
     def steps(self, phase: Phase) -> Sequence[Step]:
-        """What runs on every minibatch of a phase, in order; by default as the client model says."""
+        """What runs on every minibatch of a phase, in order."""
         return self.model.steps(phase, self.params.lr)
 
     def begin(self, phase: Phase, clients: Clients) -> Tensors:
@@ -238,28 +128,23 @@ class Method:
         return {}
 
     def predict(self, model: Bound, batch: Any, moment: Moment) -> Tensor:
-        """What the task scores, in the scale of the batch's targets; by default the module's output."""
-        return self.model.predict(model, batch, moment) if self.takes_model else model(batch)
+        """What the task scores, in the scale of the batch's targets."""
+        return model(batch) if self.model is None else self.model.predict(model, batch, moment)
 
     def diagnose(self, model: Bound, batch: Any) -> Tensors:
         """Per-sample quantities for figures and audits, each [B, ...] (e.g. the prototype a window is assigned to)."""
         return {}
-
-    @property
-    def answers(self) -> Any:
-        """What answers do(T) with trained weights, for methods that learn trajectories; by default the client model."""
-        return self.model
 
     def edges(self, task: Any) -> Tensor:
         """Declared edges [2, E] of a coupled method; by default the task's graph."""
         return task.edges
 
     def parameters(self, task: Any, module: nn.Module) -> Tensor:
-        """Numbers [C] that each client holds for its predictions; by default all of ``module``'s, none where central.
+        """Numbers [C] that each client holds for its predictions: none where ``central``.
 
         Padding, and what helps while training alone, do not count.
         """
-        if self.takes_model:
+        if self.model is not None:
             return self.model.parameters(task, module)
         own = 0 if self.central else sum(p.numel() for p in module.parameters())
         return torch.full((len(task.ids),), own)
@@ -267,7 +152,7 @@ class Method:
     # -- what is shared ------------------------------------------------------------------------------------------
 
     def collected(self, task: Any) -> Tensor:
-        """Numbers [C] of its raw data that each client hands over before training; by default none."""
+        """Numbers [C] of its raw data that each client hands over before training (to a centre)."""
         return torch.zeros(len(task.ids), dtype=torch.float64)
 
     @property
@@ -275,44 +160,54 @@ class Method:
         """Prefixes of the parameters and buffers that leave a client ("" for all). Assign a tuple where constant."""
         return ()
 
+    @property
+    def personal(self) -> tuple[str, ...]:
+        """Prefixes of what stays with a client although ``shared`` covers it. Assign a tuple where constant."""
+        return ()
+
+    def travelling(self, tensors: Tensors) -> list[str]:
+        """The names of ``tensors`` below ``shared`` and not below ``personal``."""
+        stay = set(matching(tensors, self.personal))
+        return [name for name in matching(tensors, self.shared) if name not in stay]
+
     def upload(self, clients: Clients) -> Tensors:
-        """What leaves the clients after a phase, [c, ...] each; by default all below ``shared``."""
-        return {name: clients.tensors[name] for name in matching(clients.tensors, self.shared)}
+        """What leaves the clients after a phase, [c, ...] each."""
+        return {name: clients.tensors[name] for name in self.travelling(clients.tensors)}
 
     # -- the server ----------------------------------------------------------------------------------------------
 
     def server(self, task: Any, start: Tensors) -> Tensors:
-        """The server's state before round 0; by default its own draw of what is shared.
+        """The server's state before round 0.
 
         ``start`` holds a fresh client module's parameters and buffers, without client axis.
         """
-        return {name: start[name] for name in matching(start, self.shared)}
+        return {name: start[name] for name in self.travelling(start)}
 
     def aggregate(self, server: Tensors, uploads: Uploads) -> Tensors:
-        """The server's new state; by default the weighted mean of each uploaded tensor."""
+        """The server's new state."""
         return server | {name: uploads.mean(values) for name, values in uploads.tensors.items()}
 
     def serve(self, server: Tensors, task: Any, round_: int, rounds: int, seed: int) -> Tensors:
-        """What the server does on its own after a round's aggregation (server-side training); by default nothing."""
+        """What the server does on its own after a round's aggregation (server-side training)."""
         return server
 
     def download(self, server: Tensors, clients: Clients) -> Tensors:
-        """What each client receives, [c, ...] each; by default the server's value of all that is shared."""
+        """What each client receives, [c, ...] each."""
         return {
             name: server[name].expand(len(clients), *server[name].shape)
-            for name in matching(server, self.shared)
+            for name in self.travelling(server)
             if name in clients.tensors
         }
 
     def charged(self, message: Tensors, clients: Clients) -> Tensor:
-        """Numbers [c] that each client's row of a message, up or down, is charged for; by default all.
+        """Numbers [c] that each client's row of a message, up or down, is charged for.
 
         For messages with padded rows, and for tensors that a client already holds under another name.
         """
         return torch.full((len(clients),), sum(v[0].numel() for v in message.values()), dtype=torch.float64)
 
     def evaluated(self, server: Tensors, clients: Clients) -> Tensors:
-        """The weights that are judged, [C, ...] each; by default own parameters under a fresh download."""
+        """The weights that are judged, [C, ...] each: a client's own under a fresh download."""
         return clients.tensors | self.download(server, clients)
 
     def round_log(self, server: Tensors, clients: Clients) -> dict[str, float]:

@@ -7,7 +7,7 @@ by its id), so that it is the same for every method, policy, batch and device.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,11 +20,43 @@ from fedloom.federation.tasks.trajectory import Trajectories, TrajectoryTask
 STEPS_AT_ONCE = 2**18  # client-steps (times draws and policies) that one call holds
 
 
+class Answers(Protocol):
+    """What a method of this family, or its client model, answers with one client's weights.
+
+    ``latent_width`` [D] is how many numbers of noise a simulated step needs; ``batch`` holds B sequences of L steps.
+    """
+
+    @property
+    def latent_width(self) -> int: ...
+
+    def potentials(self, model: Bound, batch: Trajectories, actions: Tensor) -> Tensor:
+        """Probability of the outcome under each of ``actions`` [A] at the logged histories, [B, L, A]."""
+
+    def simulate(
+        self, model: Bound, batch: Trajectories, plans_PBW: Tensor, first: int, noise: Tensor, luck: Tensor
+    ) -> Tensor:
+        """Outcome probabilities [P, B, M, W] under do(T = plan) from step ``first`` on.
+
+        ``noise`` [B, M, W, D] (normal) and ``luck`` [B, M, W] (uniform) are those of M draws.
+        """
+
+    def generate(
+        self, model: Bound, batch: Trajectories, noise: Tensor, luck_t: Tensor, luck_y: Tensor
+    ) -> Trajectories:
+        """Synthetic sequences with the X, first A and length of ``batch``; ``noise`` [B, L, D], ``luck_*`` [B, L]."""
+
+
+def answers_of(method: Method) -> Answers:
+    """What answers with a method's weights: its own ``answers``, or its client model."""
+    found: Answers = getattr(method, "answers", method.model)
+    return found
+
+
 class World:
     """A method's weights [C, ...] on a task, ready to be asked."""
 
     def __init__(self, method: Method, skeleton: nn.Module, weights: Tensors, task: TrajectoryTask) -> None:
-        self.answers, self.skeleton, self.weights, self.task = method.answers, skeleton, weights, task
+        self.answers, self.skeleton, self.weights, self.task = answers_of(method), skeleton, weights, task
 
     def _every_client(self, ask: Callable[..., Any], *arguments: Any) -> Any:
         """``ask(bound, ...)`` of every client on its row of each argument [C, ...]."""

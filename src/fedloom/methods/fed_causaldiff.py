@@ -6,24 +6,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from torch import Tensor, nn
-
-from fedloom.federation.method import ClientModel, Clients, Method, Moment, Phase, Step
-from fedloom.federation.stack import Bound, matching
-from fedloom.federation.tasks.trajectory import Trajectories, TrajectoryTask
+from fedloom.federation.method import ClientModel, Method
 from fedloom.models.latent_world import LatentWorldModel
 
 
 class FedCausalDiff(Method):
-    """Clients share encoder, causal score and decoders; confounding score and policy heads never leave them."""
+    """Clients share encoder, causal score and decoders; confounding score and policy heads never leave them.
+
+    Client model, phases A, B, C and their losses are the divided latent world's. The server takes the weighted mean of
+    Theta_c, and of the running moments by which latents are standardised.
+    """
 
     name = "fed_causaldiff"
     cite = "Fed-CausalDiff: Federated causal diffusion world models, Sec. III"
     family = "trajectory"
+    shared = ("",)
 
     @dataclass(frozen=True)
     class Params:
@@ -35,55 +35,12 @@ class FedCausalDiff(Method):
         align: Literal["before", "literal"] = "before"
 
     def __init__(self, params: Params | None = None, model: ClientModel | None = None) -> None:
-        super().__init__(params, model)
-        settings = LatentWorldModel.Params(divided=True, align=self.params.align)
-        if not self.params.disentangle:
-            settings = LatentWorldModel.Params(divided=True, align=self.params.align, disentangle_weight=0.0)
-        self.world = LatentWorldModel(settings)
-
-    # -- one client: a divided latent world, trained in phases A, B, C ---------------------------------------------
-
-    def client(self, task: TrajectoryTask) -> nn.Module:
-        """Encoder to K = [kc, ks], causal and confounding score, decoders."""
-        return self.world.build(task)
-
-    def phases(self, round_: int, rounds: int) -> Sequence[Phase]:
-        """Representation, then dynamics beside it, then the decoder on sampled latents."""
-        return self.world.phases(round_, rounds)
-
-    def steps(self, phase: Phase) -> Sequence[Step]:
-        """A, B, C of the phase, each with its own optimiser."""
-        return self.world.steps(phase, self.params.lr)
-
-    def selectable(self, round_: int, rounds: int) -> bool:
-        """Only rounds whose dynamics have been trained."""
-        return self.world.selectable(round_, rounds)
-
-    def predict(self, model: Bound, batch: Trajectories, moment: Moment) -> Tensor:
-        """Logits of the logged outcomes, [B, L]."""
-        return model(batch)
+        params = params or self.Params()
+        weight = LatentWorldModel.Params.disentangle_weight if params.disentangle else 0.0
+        divided = LatentWorldModel.Params(divided=True, align=params.align, disentangle_weight=weight)
+        super().__init__(params, LatentWorldModel(divided))
 
     @property
-    def answers(self) -> LatentWorldModel:
-        """The world that is asked for potentials and simulations."""
-        return self.world
-
-    # -- what is shared: Theta_c -----------------------------------------------------------------------------------
-
-    def _shared(self, tensors: dict[str, Tensor]) -> list[str]:
-        kept = matching(tensors, self.world.head) if self.params.sharing == "selective" else []
-        return [name for name in tensors if name not in kept]
-
-    def upload(self, clients: Clients) -> dict[str, Tensor]:
-        """Theta_c, and the running moments by which latents are standardised."""
-        return {name: clients.tensors[name] for name in self._shared(clients.tensors)}
-
-    # -- the server: weighted mean of Theta_c ----------------------------------------------------------------------
-
-    def server(self, task: TrajectoryTask, start: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The server's own draw of Theta_c."""
-        return {name: start[name] for name in self._shared(start)}
-
-    def download(self, server: dict[str, Tensor], clients: Clients) -> dict[str, Tensor]:
-        """Theta_c, the same for every client."""
-        return {name: value.expand(len(clients), *value.shape) for name, value in server.items()}
+    def personal(self) -> tuple[str, ...]:
+        """Confounding score and policy heads."""
+        return LatentWorldModel.head if self.params.sharing == "selective" else ()

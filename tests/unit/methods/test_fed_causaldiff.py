@@ -69,7 +69,7 @@ def test_padding_has_no_influence_on_any_loss() -> None:
     noise["row"] = noise["pick"][:, :1]
 
     def loss(kind: str, given: tuple) -> Outcome:
-        return getattr(federation.method.world, kind)(model, given, Moment({}, noise, None, 0.5))
+        return getattr(federation.method.model, kind)(model, given, Moment({}, noise, None, 0.5))
 
     for kind in ("representation", "dynamics", "refinement"):
         clean, other = loss(kind, batch), loss(kind, poisoned)

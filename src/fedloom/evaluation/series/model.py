@@ -35,7 +35,8 @@ def why_no_common_model(run: Run) -> str | None:
     """Return why there are no weights that all clients are judged by; None where they can be asked about any data."""
     if run.verdict == "diverged":
         return str(run.reason)
-    return None if run.method.pools or run.method.shared else NO_COMMON_MODEL
+    common = run.method.pools or (run.method.shared and not run.method.personal)
+    return None if common else NO_COMMON_MODEL
 
 
 def common_answer(run: Run, weights: Tensors) -> Fill:

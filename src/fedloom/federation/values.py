@@ -1,0 +1,130 @@
+"""The values that pass between a method and the engine: what a step is, what a loss gets and gives, what is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fedloom.federation.exchange import Exchange
+from fedloom.federation.optim import Optimiser
+from fedloom.federation.stack import Bound, Tensors
+
+
+class Outcome(NamedTuple):
+    """What a loss gives back.
+
+    ``loss`` is a scalar (of one client; [C] for a coupled method). ``buffers`` are new values of client buffers.
+    ``means`` are quantities whose mean over the round's samples the engine keeps for ``upload`` and the log.
+    """
+
+    loss: Tensor
+    buffers: Tensors = {}  # noqa: RUF012 (nobody writes to an outcome)
+    means: Tensors = {}  # noqa: RUF012
+
+
+class Moment(NamedTuple):
+    """What a loss may read besides model and batch.
+
+    ``start``: the client's parameters as they were when the phase began (only where ``Step.anchored``).
+    ``noise``: the step's random draws by name. ``exchange``: for coupled methods, the way to other clients.
+    ``progress``: the share of the rounds that is over.
+    """
+
+    start: Tensors
+    noise: Tensors
+    exchange: Exchange | None = None
+    progress: float = 0.0
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A random tensor that a step asks for: ``shape`` per sample of the batch, or a step where not ``per_sample``.
+
+    A word in ``shape`` stands for the task's number of that name (``tokens``: as many as a window has).
+    """
+
+    shape: tuple[int | str, ...]
+    kind: str = "normal"
+    per_sample: bool = True
+
+
+Loss = Callable[[Bound, Any, Moment], Outcome]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One update on every minibatch: ``loss`` over the parameters below the prefixes ``over`` (all, where empty).
+
+    Without an optimiser a step only refreshes buffers and means (statistics). ``repeat`` runs it several times on the
+    same minibatch. ``anchored`` gives the loss the parameters from the start of the phase.
+    """
+
+    loss: Loss
+    optimiser: Optimiser | None
+    over: tuple[str, ...] = ()
+    name: str = "step"
+    repeat: int = 1
+    anchored: bool = False
+    noise: Mapping[str, Noise] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One part of a round: who takes part, whether the shared tensors come down before and go up after.
+
+    ``epochs``, ``batches`` and ``participation`` are the protocol's where None. ``round`` and ``progress``, the share
+    of the rounds that is over, are filled in by the engine for schedules.
+    """
+
+    name: str = "train"
+    epochs: int | None = None
+    batches: int | None = None
+    participation: float | None = None
+    download: bool = True
+    upload: bool = True
+    round: int = 0
+    progress: float = 0.0
+
+
+@dataclass(frozen=True)
+class Clients:
+    """Some clients of the federation, side by side: ``params`` and ``buffers`` by name, each [c, ...].
+
+    ``positions`` [c] are their places in the federation, ``weights`` [c] their training sample counts, ``means`` the
+    means over this phase's samples of what the losses reported, each [c, ...].
+    """
+
+    positions: Tensor
+    weights: Tensor
+    params: Tensors
+    buffers: Tensors
+    means: Tensors
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def tensors(self) -> Tensors:
+        """Parameters and buffers together."""
+        return self.params | self.buffers
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """What the server received: tensors [c, ...] of the clients that took part, and their sample counts [c]."""
+
+    positions: Tensor
+    weights: Tensor
+    tensors: Tensors
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors[name]
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean over clients of ``values`` [c, ...], weighted by sample counts (FedAvg's w_k)."""
+        share = (self.weights / self.weights.sum()).to(values.dtype)
+        return torch.tensordot(share, values, dims=1)
