@@ -10,11 +10,26 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from fedloom.errors import InputError
+from fedloom.federation.tasks.forecast import ForecastTask
 
 
 def adjacency(edges: Tensor, weights: Tensor, nodes: int) -> Tensor:
     """The matrix [N, N] of an edge list [2, E] with weights [E]: row = source, column = receiver."""
     return weights.new_zeros((nodes, nodes)).index_put((edges[0], edges[1]), weights)
+
+
+def panel_graph(task: ForecastTask) -> Tensor:
+    """The panel's weighted edges as a matrix [N, N] on the CPU, nodes in the order of their keys.
+
+    Raises InputError for a panel without edges.
+    """
+    if not task.edges.shape[1]:
+        raise InputError("panel: edges: expected at least one for a method that needs a graph, found none")
+    order = task.keys.cpu().argsort()
+    return adjacency(task.edges.cpu(), task.weights.cpu(), len(order))[order][:, order]
 
 
 def random_walk(adjacency_NN: Tensor) -> Tensor:
@@ -67,12 +82,4 @@ class DiffusionConv(nn.Module):
         self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound)) if bias else None
 
     def forward(self, x: Tensor, supports_SNN: Tensor) -> Tensor:
-        return self.mix(spread(x, supports_SNN))
-
-    def mix(self, spread_S: list[Tensor]) -> Tensor:
-        """The convolution from what ``spread`` gives: convolutions of one input share its diffusion."""
-        first, *others = (x.flatten(0, -2) for x in spread_S)
-        mixed = first @ self.weight[0] if self.bias is None else torch.addmm(self.bias, first, self.weight[0])
-        for x, weight in zip(others, self.weight[1:], strict=True):
-            mixed = torch.addmm(mixed, x, weight)
-        return mixed.view(*spread_S[0].shape[:-1], -1)
+        return linear(torch.cat(spread(x, supports_SNN), -1), self.weight.flatten(0, 1).mT, self.bias)
