@@ -11,6 +11,12 @@ class InputError(ValueError):
     """Bad input or setting. The message is one line that names file, field, expected and found value."""
 
 
+def require(holds: bool, where: str, field: str, expected: str, found: str) -> None:
+    """Raise InputError with file (or data), field, expected and found value unless ``holds``."""
+    if not holds:
+        raise InputError(f"{where}: {field}: expected {expected}, found {found}")
+
+
 def main(run: Callable[[], None]) -> None:
     """Run a script's body; end with exit status 1 and one line on standard error where the user can mend the cause.
 

@@ -14,21 +14,22 @@ from fedloom.data.panels.build import build_panel
 from fedloom.data.panels.regimes import Regimes, generate
 from fedloom.data.panels.settings import Graph, PanelSettings
 from fedloom.data.raw import Note, land, sha256
-from fedloom.partition.windows import PARTS, PartitionSettings, make_partition, split_steps, window_starts
+from fedloom.data.split import PARTS
+from fedloom.partition.panels import PanelPartitionSettings, make_panel_partition, split_steps, window_starts
 
 PANEL = generate(Regimes(clients=4, steps=400))
-RATIOS = st.sampled_from([(0.7, 0.1, 0.2), (0.6, 0.2, 0.2), (0.34, 0.33, 0.33)])
+SPLITS = st.sampled_from([(0.7, 0.1, 0.2), (0.6, 0.2, 0.2), (0.34, 0.33, 0.33)])
 
 
-@given(st.integers(50, 5000), RATIOS, st.integers(1, 20), st.integers(1, 20), st.booleans())
+@given(st.integers(50, 5000), SPLITS, st.integers(1, 20), st.integers(1, 20), st.booleans())
 def test_no_window_straddles_two_parts(
-    steps: int, ratio: tuple[float, float, float], history: int, horizon: int, reach_back: bool
+    steps: int, split: tuple[float, float, float], history: int, horizon: int, reach_back: bool
 ) -> None:
-    split = split_steps(steps, ratio)
-    assert [split["train"][0], split["test"][1]] == [0, steps]
+    limits = split_steps(steps, split)
+    assert [limits["train"][0], limits["test"][1]] == [0, steps]
     for part in PARTS:
-        low, high = split[part]
-        starts = window_starts(split[part], history, horizon, reach_back)
+        low, high = limits[part]
+        starts = window_starts(limits[part], history, horizon, reach_back)
         targets = starts[:, None] + history + np.arange(horizon)
         inputs = starts[:, None] + np.arange(history)
         assert ((targets >= low) & (targets < high)).all()
@@ -37,15 +38,15 @@ def test_no_window_straddles_two_parts(
             assert targets.max() == high - 1
 
 
-@given(st.sampled_from(["client", "global"]), RATIOS, st.booleans())
+@given(st.sampled_from(["client", "global"]), SPLITS, st.booleans())
 @settings(deadline=None)
-def test_test_values_reach_no_scaler_and_no_window(scaler: str, ratio: tuple[float, float, float], drop: bool) -> None:
-    asked = PartitionSettings(ratio=ratio, scaler=scaler, drop_empty=drop)  # type: ignore[arg-type]
-    first = make_partition(PANEL, asked)
+def test_test_values_reach_no_scaler_and_no_window(scaler: str, split: tuple[float, float, float], drop: bool) -> None:
+    asked = PanelPartitionSettings(split=split, scaler=scaler, drop_empty=drop)  # type: ignore[arg-type]
+    first = make_panel_partition(PANEL, asked)
     changed = PANEL.values.copy()
     later = changed.index[first.about["split"]["test"][0] :]
     changed.loc[later] = changed.loc[later].where(changed.loc[later].isna(), np.float32(1e6))
-    second = make_partition(replace(PANEL, values=changed), asked)
+    second = make_panel_partition(replace(PANEL, values=changed), asked)
     assert first.about == second.about
     pd.testing.assert_frame_equal(first.clients, second.clients)
     pd.testing.assert_frame_equal(first.windows, second.windows)
@@ -71,7 +72,7 @@ def test_test_values_reach_no_graph(tmp_path: Path) -> None:
 def test_one_clients_readings_change_no_other_clients_scaler(client: int, step: int, value: float) -> None:
     changed = PANEL.values.copy()
     changed.iloc[step:, client] = value
-    before, after = (make_partition(p, PartitionSettings()) for p in (PANEL, replace(PANEL, values=changed)))
+    before, after = (make_panel_partition(p, PanelPartitionSettings()) for p in (PANEL, replace(PANEL, values=changed)))
     others = [i for i in range(4) if i != client]
     pd.testing.assert_frame_equal(before.clients.iloc[others], after.clients.iloc[others])
 

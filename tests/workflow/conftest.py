@@ -21,7 +21,7 @@ panel:
   unit: units
   interval_minutes: 60
   generate: {seed: 0, clients: 4, steps: 400, interval_minutes: 60, regimes: 2}
-partition: {history: 12, horizon: 12, ratio: [0.7, 0.1, 0.2], scaler: client, fill: mean}
+partition: {history: 12, horizon: 12, split: [0.7, 0.1, 0.2], scaler: client, fill: mean}
 """
 SCALE = """
 threads: 1

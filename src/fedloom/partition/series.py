@@ -9,22 +9,19 @@ value at every point, has nothing to be rebuilt and is left out, as is a series 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedloom.artifacts import atomic, write_text
 from fedloom.data.series.gaps import fill_gaps
 from fedloom.data.series.table import SeriesSet, series_names
+from fedloom.data.split import PARTS, Split, first_steps, require_split
 from fedloom.errors import InputError
 from fedloom.partition.leakage import check_leakage
-from fedloom.partition.windows import PARTS
 
 Ints = NDArray[np.int64]
 
@@ -42,7 +39,7 @@ class SeriesPartitionSettings:
 
     length: int = 256
     patch: int = 16
-    split: tuple[float, float, float] = (0.7, 0.1, 0.2)  # training, validation, test, in time
+    split: Split = (0.7, 0.1, 0.2)  # training, validation, test, in time
     cap: int = 200_000  # training windows of a source client at most, those whose hash is lowest
     held_cap: int = 2_000  # the same in validation and in test
     deal: Literal["own", "domain", "imbalanced", "mixed"] = "own"
@@ -54,8 +51,7 @@ class SeriesPartitionSettings:
         if self.patch < 1 or self.length < 2 * self.patch or self.length % self.patch or self.length % 4:
             expected = f"a multiple of 4 and of patch {self.patch}, two patches or more"
             raise InputError(f"partition: length: expected {expected}, found {self.length}")
-        if min(self.split) <= 0 or abs(sum(self.split) - 1) > 1e-9:
-            raise InputError(f"partition: split: expected three positive shares that sum to 1, found {self.split}")
+        require_split(self.split, "partition")
         for name in ("cap", "held_cap", "clients"):
             if getattr(self, name) < 1:
                 raise InputError(f"partition: {name}: expected at least 1, found {getattr(self, name)}")
@@ -72,6 +68,12 @@ class SeriesPartition:
     (row of ``clients``), ``part``, ``series`` (row of the series), ``start`` (negative where padded).
     """
 
+    columns: ClassVar[dict[str, tuple[str, ...]]] = {
+        "clients": PARTS,
+        "scaling": ("mean", "sd", "validation", "test"),
+        "windows": ("client", "part", "series", "start"),
+    }
+
     about: dict[str, Any]
     clients: pd.DataFrame
     scaling: pd.DataFrame
@@ -87,23 +89,7 @@ def make_series_partition(
     """
     compared = None if targets is None else check_leakage(data, targets)
     counts: Counter[str] = Counter()
-    scales, found = [], []
-    for row, (values, validation, test) in enumerate(
-        zip(data.table["values"], data.table["validation"], data.table["test"], strict=True)
-    ):
-        bounds = _bounds(len(values), validation, test, settings.split)
-        filled = fill_gaps(values, bounds, settings.patch)
-        counts["gap_points_interpolated"] += int(np.isnan(values).sum() - np.isnan(filled).sum())
-        mean, sd = _scale(values[: bounds[0]])
-        scales.append({"mean": mean, "sd": sd if sd > 0 else 1.0, "validation": bounds[0], "test": bounds[1]})
-        if sd == 0:
-            counts["series_that_do_not_move_in_training"] += 1
-            scales[-1]["mean"] = np.nan
-            continue
-        for part, limits in zip(PARTS, ((0, bounds[0]), bounds, (bounds[1], len(values))), strict=True):
-            starts = _starts(filled, limits, part, settings, counts)
-            found.append(pd.DataFrame({"part": part, "series": row, "start": starts}))
-    windows = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["part", "series", "start"])
+    scaling, windows = _cut(data.table, settings, counts)
     windows = _capped(windows, data.table, settings, counts)
     names, client = _deal(windows, data.table, settings)
     windows = pd.DataFrame(
@@ -119,23 +105,31 @@ def make_series_partition(
         raise InputError(f"{data.about['dataset']}: partition: expected a training window, found {found_points}")
     about = {"family": "series", "dataset": data.about["dataset"], "stride": settings.length // 4}
     about |= dataclasses.asdict(settings) | {"counts": dict(+counts), "compared": compared}
-    return SeriesPartition(about, _sizes(windows, names), pd.DataFrame(scales), windows)
+    return SeriesPartition(about, _sizes(windows, names), scaling, windows)
 
 
-def write_series_partition(partition: SeriesPartition, folder: Path) -> None:
-    """Write the artifact to ``folder``; ``partition.json`` comes last, so its presence means a whole partition."""
-    for name in ("clients", "scaling", "windows"):
-        with atomic(folder / f"{name}.parquet") as temporary:
-            getattr(partition, name).to_parquet(temporary, compression="zstd")
-    write_text(folder / "partition.json", json.dumps(partition.about, indent=2, sort_keys=True) + "\n")
-
-
-def _bounds(length: int, validation: int, test: int, split: tuple[float, float, float]) -> tuple[int, int]:
-    """First points of validation and test: the series' own, else by shares, validation and test rounded down."""
-    if validation >= 0:
-        return int(validation), int(test)
-    held, last = int(split[1] * length), int(split[2] * length)
-    return length - held - last, length - last
+def _cut(
+    table: pd.DataFrame, settings: SeriesPartitionSettings, counts: Counter[str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Scale and bounds of every series, and windows: ``part``, ``series`` and ``start``."""
+    scales, found = [], []
+    for row, (values, validation, test) in enumerate(
+        zip(table["values"], table["validation"], table["test"], strict=True)
+    ):
+        bounds = (int(validation), int(test)) if validation >= 0 else first_steps(len(values), settings.split)
+        filled = fill_gaps(values, bounds, settings.patch)
+        counts["gap_points_interpolated"] += int(np.isnan(values).sum() - np.isnan(filled).sum())
+        mean, sd = _scale(values[: bounds[0]])
+        scales.append({"mean": mean, "sd": sd if sd > 0 else 1.0, "validation": bounds[0], "test": bounds[1]})
+        if sd == 0:
+            counts["series_that_do_not_move_in_training"] += 1
+            scales[-1]["mean"] = np.nan
+            continue
+        for part, limits in zip(PARTS, ((0, bounds[0]), bounds, (bounds[1], len(values))), strict=True):
+            starts = _starts(filled, limits, part, settings, counts)
+            found.append(pd.DataFrame({"part": part, "series": row, "start": starts}))
+    windows = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["part", "series", "start"])
+    return pd.DataFrame(scales), windows
 
 
 def _scale(training: NDArray[np.float32]) -> tuple[float, float]:

@@ -8,26 +8,24 @@ row moves a training row, a scale or an anchor.
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedloom.artifacts import atomic, write_text
-from fedloom.data.trajectories.owners import PARTS, name_hash, owner_parts
+from fedloom.data.split import PARTS
+from fedloom.data.trajectories.owners import name_hash, owner_parts
 from fedloom.data.trajectories.table import Padded, Steps, TrajectorySet, flat_steps
-from fedloom.errors import InputError
+from fedloom.errors import InputError, require
 from fedloom.partition.dirichlet import deal, deciles, feasible_shares
 
 ANCHOR_CLIENTS = 0.8  # an anchor occurs in the training rows of at least this share of the clients
 
 
 @dataclass(frozen=True)
-class DealSettings:
+class TrajectoryPartitionSettings:
     """How trajectories become a federation's clients."""
 
     clients: int = 10
@@ -57,12 +55,20 @@ class TrajectoryPartition:
     clients: index ``client`` ("c00" ...), number of sequences in each part.
     """
 
+    columns: ClassVar[dict[str, tuple[str, ...]]] = {"assignment": ("id", "client", "part"), "clients": PARTS}
+
     about: dict[str, Any]
     assignment: pd.DataFrame
     clients: pd.DataFrame
 
+    def __post_init__(self) -> None:
+        """Raise InputError where a sequence is dealt twice."""
+        ids = self.assignment["id"]
+        twice = ids.duplicated()
+        require(not twice.any(), "assignment", "id", "each sequence once", f"{next(iter(ids[twice]), None)} twice")
 
-def make_trajectory_partition(data: TrajectorySet, settings: DealSettings) -> TrajectoryPartition:
+
+def make_trajectory_partition(data: TrajectorySet, settings: TrajectoryPartitionSettings) -> TrajectoryPartition:
     """Split and deal ``data``, and measure its training rows.
 
     Raises InputError where a part is empty, no deal gives every client enough, or two actions cannot be anchors.
@@ -112,36 +118,6 @@ def scaled(padded: Padded, about: dict[str, Any]) -> Padded:
     return dataclasses.replace(padded, **found)
 
 
-def write_trajectory_partition(partition: TrajectoryPartition, folder: Path) -> None:
-    """Write the artifact to ``folder``; ``partition.json`` comes last, so its presence means a whole partition."""
-    for name in ("assignment", "clients"):
-        with atomic(folder / f"{name}.parquet") as temporary:
-            getattr(partition, name).to_parquet(temporary, compression="zstd")
-    write_text(folder / "partition.json", json.dumps(partition.about, indent=2, sort_keys=True) + "\n")
-
-
-def read_trajectory_partition(folder: Path) -> TrajectoryPartition:
-    """Read the artifact in ``folder``. Raises InputError where a file is missing or has other content."""
-    for name in ("partition.json", "assignment.parquet", "clients.parquet"):
-        if not (folder / name).is_file():
-            raise InputError(f"{folder / name}: expected a file of a partition, found no such file")
-    about = json.loads((folder / "partition.json").read_text(encoding="utf-8"))
-    if about.get("family") != "trajectories":
-        raise InputError(f"{folder / 'partition.json'}: family: expected trajectories, found {about.get('family')!r}")
-    assignment, clients = (pd.read_parquet(folder / f"{name}.parquet") for name in ("assignment", "clients"))
-    for name, table, expected in (
-        ("assignment", assignment, ["id", "client", "part"]),
-        ("clients", clients, list(PARTS)),
-    ):
-        if list(table.columns) != expected:
-            raise InputError(f"{folder}/{name}.parquet: expected columns {expected}, found {list(table.columns)}")
-    twice = assignment["id"].duplicated().to_numpy()
-    if twice.any():
-        found = assignment["id"].iloc[int(twice.argmax())]
-        raise InputError(f"{folder}/assignment.parquet: id: expected each sequence once, found {found} twice")
-    return TrajectoryPartition(about, assignment, clients)
-
-
 def _in_order(owners: NDArray[np.str_], seed: int, *arrays: NDArray[Any]) -> list[NDArray[Any]]:
     """``arrays`` in the order in which owners are dealt: that of a keyed hash of their names."""
     order = np.argsort(name_hash(owners, f"deal/{seed}"), kind="stable")
@@ -154,7 +130,7 @@ def _labels(
     owner: NDArray[np.int64],
     steps: Steps,
     given: NDArray[np.str_],
-    settings: DealSettings,
+    settings: TrajectoryPartitionSettings,
 ) -> NDArray[np.int64]:
     """What each owner is dealt by: the tenth of its mean outcome among the owners of its part, or its given label."""
     if settings.label == "given":

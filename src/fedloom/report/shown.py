@@ -13,7 +13,6 @@ import pandas as pd
 from safetensors.numpy import load_file
 
 from fedloom.data.described import read_about
-from fedloom.data.panels.panel import read_report
 from fedloom.errors import InputError
 from fedloom.evaluation.schema import read_metrics
 from fedloom.report.labels import dataset_label, order
@@ -118,7 +117,7 @@ def show(
 
 def read_description(folder: Path) -> dict[str, Any]:
     """Return what a panel or a set of trajectories says of itself. Raises InputError where it says nothing."""
-    return read_about(folder) if (folder / "about.json").is_file() else read_report(folder)
+    return read_about(folder)
 
 
 def read_record(folder: Path) -> dict[str, Any]:

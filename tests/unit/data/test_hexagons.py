@@ -184,7 +184,7 @@ def porto(tmp_path: Path, put: Put, *rows: str, tolerated: float = 1.0) -> tuple
     put(tmp_path, "trips", "csv", "\n".join([PORTO, *rows, ""]).encode())
     how = Hexagons("2014-01-01", "2014-01-02", TOWN, resolution=7, tolerated=tolerated)
     panel = build_panel(PanelSettings("town", "taxis", 60, reader="polylines", hexagons=how), tmp_path)
-    return panel.values, panel.report["repairs"]
+    return panel.values, panel.about["repairs"]
 
 
 def test_every_kind_of_flawed_trip_is_told_of_and_kept_out(tmp_path: Path, put: Put) -> None:
@@ -284,8 +284,8 @@ def test_generated_trips_in_a_file_of_any_form_give_the_panel_of_the_generator(t
         put(tmp_path, "trips", form, content)
         read = build_panel(PanelSettings("city", "taxis", 60, reader="polylines", hexagons=how), tmp_path)
         pd.testing.assert_frame_equal(read.values, direct.values)
-        assert read.report["repairs"] == direct.report["repairs"]
-        assert {"repeated_trips", "trips_that_miss_data", "trips_without_points"} <= set(read.report["repairs"])
+        assert read.about["repairs"] == direct.about["repairs"]
+        assert {"repeated_trips", "trips_that_miss_data", "trips_without_points"} <= set(read.about["repairs"])
 
 
 def test_both_ends_of_a_trip_count_and_blocks_of_a_file_do_not(tmp_path: Path, put: Put) -> None:
@@ -302,7 +302,7 @@ def test_both_ends_of_a_trip_count_and_blocks_of_a_file_do_not(tmp_path: Path, p
     assert panel.values.loc["2014-01-01 11:00"].to_dict() == {here: 2}  # there only in the second half: not chosen
     assert panel.values.loc["2014-01-01 12:00", here] == 2
     assert there not in panel.values.columns
-    assert panel.report["repairs"]["rows_without_vehicle"] == 1
+    assert panel.about["repairs"]["rows_without_vehicle"] == 1
     with pytest.raises(InputError, match="options of reader points: expected vehicle, divisor, found 'start'"):
         list(read_points("points", {"start": "x"}, RawFolder(tmp_path), Tally(), lambda points, share: None))
 

@@ -18,7 +18,7 @@ from fedloom.data.panels.panel import Panel, write_panel
 from fedloom.data.raw import Raw
 from fedloom.data.tables import read_wide
 from fedloom.errors import InputError
-from fedloom.partition.windows import make_partition
+from fedloom.partition.panels import make_panel_partition
 
 pytestmark = pytest.mark.mirror
 CONFIG = Path(__file__).parents[3] / "config" / "datasets"
@@ -63,9 +63,9 @@ def test_every_panel_at_hand_builds_and_can_be_split(
     dataset, panel = load(name, tmp_path / "raw")
     write_panel(panel, tmp_path / "panel")
     assert panel.values.shape == (rows, nodes)
-    assert panel.report["missing_share"] == pytest.approx(missing, rel=0.03)
-    assert (panel.report["part"] is None) == (name in ("metr-la", "beijing-prsa"))
-    assert make_partition(panel, dataset.partition).clients["test"].min() > 0
+    assert panel.about["missing_share"] == pytest.approx(missing, rel=0.03)
+    assert (panel.about["part"] is None) == (name in ("metr-la", "beijing-prsa"))
+    assert make_panel_partition(panel, dataset.partition).clients["test"].min() > 0
 
 
 def test_the_official_csv_rebuilt_holds_the_table_of_the_parquet(tmp_path: Path) -> None:

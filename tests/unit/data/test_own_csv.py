@@ -18,7 +18,8 @@ from fedloom.data.panels.build import build_panel
 from fedloom.data.panels.panel import Panel, read_panel
 from fedloom.data.panels.settings import Graph, PanelSettings, Select
 from fedloom.errors import InputError
-from fedloom.partition.windows import read_partition
+from fedloom.partition.folder import read_partition
+from fedloom.partition.panels import PanelPartition
 
 SETTINGS = PanelSettings("mine", "mph", 5, missing=-9999, reader="csv")
 VALUES = "time,a,b\n2024-01-01 00:00,1,4\n2024-01-01 00:05,-9999,\n2024-01-01 00:10,0,6\n"
@@ -43,7 +44,7 @@ def build(put: Callable[..., None], tmp_path: Path) -> Build:
 def test_readings_literals_and_empty_cells(build: Build) -> None:
     panel = build()
     np.testing.assert_array_equal(panel.values.to_numpy(), [[1, 4], [np.nan, np.nan], [0, 6]])
-    assert panel.report["missing_share"] == pytest.approx(1 / 3)
+    assert panel.about["missing_share"] == pytest.approx(1 / 3)
     assert panel.nodes["lat"].isna().all()
     assert panel.edges.empty
 
@@ -121,16 +122,16 @@ licence: my own
 files:
   values: {{forms: [{{form: csv, path: {tmp_path / "mine.csv"}}}]}}
 panel: {{unit: mph, interval_minutes: 5, reader: csv}}
-partition: {{ratio: [0.6, 0.2, 0.2]}}
+partition: {{split: [0.6, 0.2, 0.2]}}
 """)
     dataset = read_dataset(tmp_path / "mine.yaml")
     assert dataset.own_files("values") == [str(tmp_path / "mine.csv")]
     script("fetch", dataset.fetch_section("values"), "--name", "mine/values", "--lock", tmp_path / "lock.json",
            "--out", tmp_path / "raw" / "values")  # fmt: skip
-    script("panel", dataset.panel_section(), "--raw", tmp_path / "raw", "--out", tmp_path / "panel")
-    script("partition", dataset.partition_section(), "--panel", tmp_path / "panel", "--out", tmp_path / "partition")
+    script("panel", dataset.settings("panel"), "--raw", tmp_path / "raw", "--out", tmp_path / "panel")
+    script("partition_panel", dataset.settings("partition"), "--panel", tmp_path / "panel", "--out", tmp_path / "partition")
     assert read_panel(tmp_path / "panel").values["b"].iloc[-1] == 239**2
-    assert read_partition(tmp_path / "partition").clients.loc["a", "test"] == 48 - 23
+    assert read_partition(PanelPartition, tmp_path / "partition").clients.loc["a", "test"] == 48 - 23
     assert not (tmp_path / "lock.json").exists()
 
 

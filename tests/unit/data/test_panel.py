@@ -19,7 +19,7 @@ def small_panel() -> Panel:
     stamps = pd.date_range("2024-01-01", periods=4, freq="5min", name="timestamp")
     values = pd.DataFrame({"a": [1, np.nan, 0, 4], "b": [5, 6, 7, 8]}, index=stamps, dtype=np.float32)
     nodes = pd.DataFrame({"lat": [48.1, np.nan], "lon": [11.5, np.nan]}, index=pd.Index(["a", "b"], name="id"))
-    report: dict[str, object] = {
+    about: dict[str, object] = {
         "dataset": "small",
         "part": None,
         "unit": "mph",
@@ -30,7 +30,7 @@ def small_panel() -> Panel:
         "missing_share": 0.125,
         "repairs": {},
     }
-    return Panel(values, nodes, edge_table(["a"], ["b"], [0.5]), report=report)
+    return Panel(values, nodes, edge_table(["a"], ["b"], [0.5]), about=about)
 
 
 def test_reading_gives_back_what_was_written(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_reading_gives_back_what_was_written(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(again.values, panel.values, check_freq=False)
     pd.testing.assert_frame_equal(again.nodes, panel.nodes)
     pd.testing.assert_frame_equal(again.edges, panel.edges)
-    assert again.report == panel.report
+    assert again.about == panel.about
     assert len(again.features.columns) == len(again.truth.columns) == 0
 
 
@@ -68,7 +68,7 @@ def test_a_panel_without_graph_keeps_the_columns_of_its_edges(tmp_path: Path) ->
         (lambda p: {"edges": edge_table(["a"], ["z"], [1])}, "found node 'z'"),
         (lambda p: {"edges": edge_table(["a", "a"], ["b", "b"], [1, 2])}, "a pair twice"),
         (lambda p: {"edges": edge_table(["a"], ["b"], [0])}, "positive finite"),
-        (lambda p: {"report": {}}, "no dataset"),
+        (lambda p: {"about": {}}, "no dataset"),
     ],
 )
 def test_a_broken_panel_is_refused_when_written(change, line: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -90,8 +90,8 @@ def test_a_folder_without_a_whole_panel_is_refused_when_read(tmp_path: Path) -> 
 
 def test_a_panel_that_another_stage_broke_is_refused_when_read(tmp_path: Path) -> None:
     write_panel(small_panel(), tmp_path)
-    report = json.loads((tmp_path / "report.json").read_text())
-    del report["unit"]
-    (tmp_path / "report.json").write_text(json.dumps(report))
+    about = json.loads((tmp_path / "about.json").read_text())
+    del about["unit"]
+    (tmp_path / "about.json").write_text(json.dumps(about))
     with pytest.raises(InputError, match="no unit"):
         read_panel(tmp_path)

@@ -62,8 +62,8 @@ def test_the_known_best_error_is_the_error_of_the_signal(noise: float, seed: int
     panel = generate(replace(SMALL, noise_sd=noise, seed=seed))
     seen = panel.values.notna().to_numpy()
     value, signal = panel.values.to_numpy()[seen], truth(panel, "signal").to_numpy()[seen]
-    assert np.sqrt(mean_squared_error(value, signal)) == pytest.approx(panel.report["best_rmse"], rel=0.05)
-    assert np.abs(value - signal).mean() == pytest.approx(panel.report["best_mae"], rel=0.05)
+    assert np.sqrt(mean_squared_error(value, signal)) == pytest.approx(panel.about["best_rmse"], rel=0.05)
+    assert np.abs(value - signal).mean() == pytest.approx(panel.about["best_mae"], rel=0.05)
 
 
 def test_regimes_explain_what_the_calendar_does_not() -> None:

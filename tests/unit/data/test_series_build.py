@@ -131,7 +131,7 @@ def test_pretraining_on_a_seen_source_gets_its_training_part_without_labels(put:
 
 def test_anomalies_are_labelled_by_a_column_or_between_stamps(put: Put, tmp_path: Path) -> None:
     text = "t,v,event\n" + "".join(f"2024-01-{i + 1:02d},{i},{int(i == 2)}\n" for i in range(10))
-    common = {"tasks": ("anomaly",), "shares": (0.4, 0.2, 0.4), "seconds": 86400.0}
+    common = {"tasks": ("anomaly",), "split": (0.4, 0.2, 0.4), "seconds": 86400.0}
     by_column = table(put, tmp_path, text, options={"stamp": "t", "label": "event"}, **common)
     assert by_column.table["label"].iloc[0].tolist() == [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
     assert by_column.table[["validation", "test"]].iloc[0].tolist() == [4, 6]
@@ -219,7 +219,7 @@ def test_stamps_that_do_not_fit_the_interval_are_refused(put: Put, tmp_path: Pat
     ("settings", "said"),
     [
         ({"tasks": ("guess",)}, "tasks: expected some of"),
-        ({"bounds": (1, 2), "shares": (0.5, 0.2, 0.3)}, "expected bounds or shares, found both"),
+        ({"bounds": (1, 2), "split": (0.5, 0.2, 0.3)}, "expected bounds or split, found both"),
         ({"joined": True}, "files: expected three to join"),
         ({"share": 0.0}, "share: expected a number in"),
         ({"horizon": 3}, "horizon: expected one with the task m4"),

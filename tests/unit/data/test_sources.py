@@ -15,9 +15,9 @@ from fedloom.data.sources import Form, RawFile, Wheel
 from fedloom.data.trajectories.build import READERS as TRAJECTORY_READERS
 from fedloom.data.trajectories.settings import TrajectorySettings
 from fedloom.errors import InputError
+from fedloom.partition.panels import PanelPartitionSettings
 from fedloom.partition.series import SeriesPartitionSettings
-from fedloom.partition.trajectories import DealSettings
-from fedloom.partition.windows import PartitionSettings
+from fedloom.partition.trajectories import TrajectoryPartitionSettings
 
 DATASETS = sorted((Path(__file__).parents[3] / "config" / "datasets").glob("*.yaml"))
 
@@ -53,17 +53,17 @@ def test_every_dataset_reads_and_its_sections_survive_the_way_to_a_script(path: 
         assert dataset.panel.dataset == path.stem
         readers = READERS | POINT_READERS
         assert dataset.panel.reader is None or dataset.panel.reader in readers
-        assert read_section(PanelSettings, dataset.panel_section()) == dataset.panel
-        assert read_section(PartitionSettings, dataset.partition_section()) == dataset.partition
+        assert read_section(PanelSettings, dataset.settings("panel")) == dataset.panel
+        assert read_section(PanelPartitionSettings, dataset.settings("partition")) == dataset.partition
     elif isinstance(dataset, TrajectoryDataset):
         assert dataset.trajectories.dataset == path.stem
         assert dataset.trajectories.reader is None or dataset.trajectories.reader in TRAJECTORY_READERS
-        assert read_section(TrajectorySettings, dataset.trajectories_section()) == dataset.trajectories
-        assert read_section(DealSettings, dataset.partition_section()) == dataset.partition
+        assert read_section(TrajectorySettings, dataset.settings("trajectories")) == dataset.trajectories
+        assert read_section(TrajectoryPartitionSettings, dataset.settings("partition")) == dataset.partition
     else:
         assert dataset.series.dataset == path.stem
-        assert read_section(SeriesSettings, dataset.series_section()) == dataset.series
-        assert read_section(SeriesPartitionSettings, dataset.partition_section()) == dataset.partition
+        assert read_section(SeriesSettings, dataset.settings("series")) == dataset.series
+        assert read_section(SeriesPartitionSettings, dataset.settings("partition")) == dataset.partition
     for key, file in dataset.files.items():
         assert read_section(RawFile, dataset.fetch_section(key)) == file
 

@@ -137,11 +137,11 @@ def test_what_about_must_tell_is_named() -> None:
 
 
 def test_missing_and_foreign_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"about.json: expected what the table beside it is, found no such file"):
+    with pytest.raises(InputError, match=r"about.json: expected what the tables beside it are, found no such file"):
         read_trajectories(tmp_path)
     write_trajectories(toy([1]), tmp_path)
     pd.DataFrame({"id": [1]}).to_parquet(tmp_path / "trajectories.parquet")
-    with pytest.raises(InputError, match=r"trajectories.parquet: expected columns id int64, .*found id int64"):
+    with pytest.raises(InputError, match=r"trajectories.parquet: columns: expected id int64, .*found id int64"):
         read_trajectories(tmp_path)
     (tmp_path / "trajectories.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="expected a parquet table"):

@@ -25,7 +25,8 @@ from fedloom.evaluation.schema import read_metrics
 from fedloom.federation.inference import forecasts
 from fedloom.federation.runs import read_run, train_run
 from fedloom.methods.registry import make
-from fedloom.partition.windows import PartitionSettings, make_partition, read_partition, write_partition
+from fedloom.partition.folder import read_partition, write_partition
+from fedloom.partition.panels import PanelPartition, PanelPartitionSettings, make_panel_partition
 
 CPU = torch.device("cpu")
 HISTORY, HORIZON = 6, 8
@@ -38,8 +39,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     panel = generate(Regimes(clients=4, steps=400, regimes=3, missing_share=0.1))
     write_panel(panel, folder / "panel")
-    settings = PartitionSettings(history=HISTORY, horizon=HORIZON)
-    write_partition(make_partition(panel, settings), folder / "partition")
+    settings = PanelPartitionSettings(history=HISTORY, horizon=HORIZON)
+    write_partition(make_panel_partition(panel, settings), folder / "partition")
     return folder
 
 
@@ -61,7 +62,7 @@ def judged(data: Path, run: Path) -> pd.DataFrame:
 
 def windows_of(data: Path) -> NDArray[np.int64]:
     """Return the first input steps of the test windows."""
-    windows = read_partition(data / "partition").windows
+    windows = read_partition(PanelPartition, data / "partition").windows
     return windows.loc[windows["part"] == "test", "start"].to_numpy(dtype=np.int64)
 
 

@@ -13,7 +13,7 @@ import torch
 from fedloom.data.trajectories.table import Steps, TrajectorySet, trajectory_table, write_trajectories
 from fedloom.errors import InputError
 from fedloom.evaluation.causal.judge import Judge
-from fedloom.evaluation.causal.rows import as_metrics
+from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.causal.sampler import ACTIONS_AT_ONCE, Sampler, places, read_sampler, sampler_rows
 from fedloom.evaluation.schema import METRICS
 from fedloom.federation.protocol import Protocol
@@ -21,7 +21,8 @@ from fedloom.federation.rounds import Federation
 from fedloom.federation.tasks.trajectory import TrajectoryTask
 from fedloom.federation.worlds import World
 from fedloom.methods.fed_causaldiff import FedCausalDiff
-from fedloom.partition.trajectories import DealSettings, make_trajectory_partition, write_trajectory_partition
+from fedloom.partition.folder import write_partition
+from fedloom.partition.trajectories import TrajectoryPartitionSettings, make_trajectory_partition
 
 ACTIONS, PLACES, SEQUENCES, LENGTH = 20, 2, 1500, 8
 CHANCE = np.linspace(0.05, 0.6, ACTIONS)
@@ -52,7 +53,7 @@ def log(name: str, policy: np.ndarray, seed: int) -> TrajectorySet:
 def store(data: TrajectorySet, folder: Path) -> TrajectorySet:
     """Write a log and its partition below ``folder``."""
     write_trajectories(data, folder / "trajectories")
-    write_trajectory_partition(make_trajectory_partition(data, DealSettings(clients=3)), folder / "partition")
+    write_partition(make_trajectory_partition(data, TrajectoryPartitionSettings(clients=3)), folder / "partition")
     return data
 
 

@@ -26,7 +26,8 @@ from fedloom.federation.protocol import Protocol
 from fedloom.federation.runs import read_run, train_run
 from fedloom.federation.tasks.trajectory import TrajectoryTask
 from fedloom.methods.registry import make
-from fedloom.partition.trajectories import DealSettings, make_trajectory_partition, write_trajectory_partition
+from fedloom.partition.folder import write_partition
+from fedloom.partition.trajectories import TrajectoryPartitionSettings, make_trajectory_partition
 
 CPU = torch.device("cpu")
 WORLD = DktSynth(sequences=300, length=6, sites=3)
@@ -42,7 +43,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_trajectories(made, folder / "trajectories")
     settings = TruthSettings(window_start=4, draws=8, units=VALUED, floor_draws=4, horizons=(1, 2))
     write_truth(build_truth(WORLD, settings, made), folder / "truth")
-    dealt = make_trajectory_partition(made, DealSettings(clients=4))
+    dealt = make_trajectory_partition(made, TrajectoryPartitionSettings(clients=4))
     assignment = dealt.assignment
     client = np.where(assignment["id"] % 3 == 0, UNVALIDATED, USUAL)
     client[(client == UNVALIDATED) & (assignment["part"] == "validation")] = USUAL
@@ -52,7 +53,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     held = pd.crosstab(client, assignment["part"])
     assert held.loc[UNVALIDATED, "validation"] == held.loc[UNTESTED, ["validation", "test"]].sum() == 0
     assert held.loc[CERTAIN].min() > 0
-    write_trajectory_partition(changed, folder / "partition")
+    write_partition(changed, folder / "partition")
     task = TrajectoryTask.read(folder / "trajectories", folder / "partition", Protocol(), CPU)
     write_yardsticks(Judge.of(task, made, None).yardsticks(0), folder / "yardsticks")
     return folder

@@ -15,7 +15,8 @@ from fedloom.errors import InputError
 from fedloom.federation.masking import LEAST_SD, hide, points, visible_scale
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.tasks.series import SeriesTask, series_task
-from fedloom.partition.series import SeriesPartitionSettings, make_series_partition, write_series_partition
+from fedloom.partition.folder import write_partition
+from fedloom.partition.series import SeriesPartitionSettings, make_series_partition
 
 LENGTHS = {"long": 400, "middle": 150, "short": 40}
 ASKED = SeriesPartitionSettings(length=32, patch=4)
@@ -155,7 +156,7 @@ def test_a_client_without_windows_in_a_part_is_padding_there(tmp_path: Path) -> 
 def test_the_task_is_read_from_its_artifacts_and_refuses_others(tmp_path: Path) -> None:
     source = data()
     write_series(source, tmp_path / "series")
-    write_series_partition(make_series_partition(source, ASKED), tmp_path / "partition")
+    write_partition(make_series_partition(source, ASKED), tmp_path / "partition")
     read = SeriesTask.read(tmp_path / "series", tmp_path / "partition", Protocol(), torch.device("cpu"))
     rows, numbers = everything(read)
     for mine, theirs in zip(task().batch("train", rows, numbers), read.batch("train", rows, numbers), strict=True):

@@ -10,11 +10,11 @@ import pytest
 
 from fedloom.data.series.table import SCHEMA, SeriesSet, describe
 from fedloom.errors import InputError
+from fedloom.partition.folder import write_partition
 from fedloom.partition.series import (
     SeriesPartition,
     SeriesPartitionSettings,
     make_series_partition,
-    write_series_partition,
 )
 
 SMALL = SeriesPartitionSettings(length=16, patch=4)
@@ -151,7 +151,7 @@ def test_a_mixed_federation_deals_every_source_to_everyone() -> None:
 def test_no_window_to_train_on_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="x: partition: expected a training window, found series of at most 5 points"):
         make_series_partition(series(waves(5)), SMALL)
-    write_series_partition(make_series_partition(series(waves(50)), SMALL), tmp_path)
+    write_partition(make_series_partition(series(waves(50)), SMALL), tmp_path)
     assert {each.name for each in tmp_path.iterdir()} == {
         *(f"{name}.parquet" for name in ("clients", "scaling", "windows")),
         "partition.json",

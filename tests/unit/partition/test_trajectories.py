@@ -10,19 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedloom.data.trajectories.owners import PARTS
+from fedloom.data.split import PARTS
 from fedloom.data.trajectories.table import Steps, TrajectorySet, flat_steps, pad, trajectory_table
 from fedloom.errors import InputError
+from fedloom.partition.folder import read_partition, write_partition
 from fedloom.partition.trajectories import (
-    DealSettings,
     TrajectoryPartition,
+    TrajectoryPartitionSettings,
     make_trajectory_partition,
-    read_trajectory_partition,
     scaled,
-    write_trajectory_partition,
 )
 
-FEW = DealSettings(clients=4, alpha=1.0)
+FEW = TrajectoryPartitionSettings(clients=4, alpha=1.0)
 
 
 def log(owners: int = 60, seed: int = 0, actions: int = 8, label: bool = False, **about: object) -> TrajectorySet:
@@ -70,7 +69,7 @@ def same(one: TrajectoryPartition, other: TrajectoryPartition) -> bool:
 @given(st.integers(30, 80), st.integers(1, 6), st.floats(0.3, 20), st.integers(0, 9))
 def test_every_sequence_lands_once_and_owners_stay_whole(owners: int, clients: int, alpha: float, seed: int) -> None:
     data = log(owners, seed)
-    made = make_trajectory_partition(data, DealSettings(clients, alpha, seed=seed, least_share=0))
+    made = make_trajectory_partition(data, TrajectoryPartitionSettings(clients, alpha, seed=seed, least_share=0))
     assert made.assignment["id"].tolist() == sorted(data.table["id"])
     owner = data.table.set_index("id")["owner"].reindex(made.assignment["id"]).to_numpy()
     assert made.assignment.groupby(owner)[["client", "part"]].nunique().eq(1).all(axis=None)
@@ -106,7 +105,7 @@ def test_values_outside_training_move_no_statistic_and_no_training_row(part: str
 
 
 def test_another_seed_deals_otherwise_but_splits_alike() -> None:
-    one, other = (make_trajectory_partition(log(), DealSettings(4, 1.0, seed=seed)) for seed in (0, 1))
+    one, other = (make_trajectory_partition(log(), TrajectoryPartitionSettings(4, 1.0, seed=seed)) for seed in (0, 1))
     assert (one.assignment["part"] == other.assignment["part"]).all()
     assert (one.assignment["client"] != other.assignment["client"]).any()
 
@@ -143,7 +142,7 @@ def test_anchors_are_the_two_commonest_real_actions() -> None:
 
 def test_clients_without_an_anchor_are_told_and_too_many_are_refused() -> None:
     data = log()
-    ten = DealSettings(clients=5, alpha=1.0)
+    ten = TrajectoryPartitionSettings(clients=5, alpha=1.0)
     made = make_trajectory_partition(data, ten)
 
     def without(clients: set[int]) -> TrajectorySet:
@@ -168,31 +167,31 @@ def test_one_action_alone_cannot_give_two_anchors() -> None:
 
 def test_owners_can_be_dealt_by_their_own_label() -> None:
     data = log(90, label=True)
-    made = make_trajectory_partition(data, DealSettings(3, 0.05, label="given", least_share=0, seed=3))
+    made = make_trajectory_partition(data, TrajectoryPartitionSettings(3, 0.05, label="given", least_share=0, seed=3))
     table = pd.crosstab(data.table["label"].to_numpy(), made.assignment["client"].to_numpy(), normalize="index")
     assert (table.max(axis=1) > 0.6).all()
     with pytest.raises(InputError, match="label: expected a label of every owner"):
-        make_trajectory_partition(log(), DealSettings(3, label="given"))
+        make_trajectory_partition(log(), TrajectoryPartitionSettings(3, label="given"))
 
 
 def test_too_few_owners_for_three_parts_are_refused() -> None:
     with pytest.raises(InputError, match="toy: validation part: expected an owner, found none of 4"):
-        make_trajectory_partition(log(4), DealSettings(1))
+        make_trajectory_partition(log(4), TrajectoryPartitionSettings(1))
 
 
 @pytest.mark.parametrize("wrong", [{"clients": 0}, {"alpha": 0.0}, {"alpha": float("nan")}, {"least_share": 1.0}])
 def test_a_setting_out_of_its_range_is_named(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match=f"partition: {next(iter(wrong))}: expected"):
-        DealSettings(**wrong)  # type: ignore[arg-type]
+        TrajectoryPartitionSettings(**wrong)  # type: ignore[arg-type]
 
 
 def test_a_written_partition_reads_back_equal(tmp_path: Path) -> None:
     made = make_trajectory_partition(log(), FEW)
-    write_trajectory_partition(made, tmp_path)
-    assert same(made, read_trajectory_partition(tmp_path))
+    write_partition(made, tmp_path)
+    assert same(made, read_partition(TrajectoryPartition, tmp_path))
     pd.concat([made.assignment, made.assignment[:1]]).to_parquet(tmp_path / "assignment.parquet")
     with pytest.raises(InputError, match="id: expected each sequence once, found 0 twice"):
-        read_trajectory_partition(tmp_path)
+        read_partition(TrajectoryPartition, tmp_path)
     (tmp_path / "clients.parquet").unlink()
-    with pytest.raises(InputError, match=r"clients.parquet: expected a file of a partition, found no such file"):
-        read_trajectory_partition(tmp_path)
+    with pytest.raises(InputError, match=r"clients.parquet: expected a table, found no such file"):
+        read_partition(TrajectoryPartition, tmp_path)

@@ -33,11 +33,11 @@ class Workshop:
 
     def panel(self, dataset: str, part: str | None = None, repairs: dict[str, int] | None = None) -> None:
         """Make what a panel says of itself."""
-        report = {"dataset": dataset, "part": part, "unit": "mph", "interval_minutes": 5, "missing_literal": 0}
-        report |= {"rows": 1000, "nodes": len(NODES), "missing_share": 0.081, "repairs": repairs or {}}
+        about = {"dataset": dataset, "part": part, "unit": "mph", "interval_minutes": 5, "missing_literal": 0}
+        about |= {"rows": 1000, "nodes": len(NODES), "missing_share": 0.081, "repairs": repairs or {}}
         folder = self.root / "data" / dataset / "panel"
         folder.mkdir(parents=True)
-        (folder / "report.json").write_text(json.dumps(report))
+        (folder / "about.json").write_text(json.dumps(about))
         self.panels.append(folder)
 
     def run(

@@ -14,13 +14,14 @@ import pytest
 from fedloom.data.trajectories.table import Steps, TrajectorySet, trajectory_table, write_trajectories
 from fedloom.evaluation.causal.effects import naive, step_effect_rows, window_rows
 from fedloom.evaluation.causal.factual import factual_rows, prediction_rows
-from fedloom.evaluation.causal.rows import as_metrics, condition, row
+from fedloom.evaluation.rows import as_metrics, condition, row
 from fedloom.evaluation.offpolicy.log import Log
 from fedloom.evaluation.offpolicy.policies import POLICIES
 from fedloom.evaluation.offpolicy.rows import HORIZONS, log_rows, overlap_rows, sequence_rows, step_rows
 from fedloom.evaluation.offpolicy.stochastic import stochastic_rows
 from fedloom.evaluation.schema import write_metrics
-from fedloom.partition.trajectories import DealSettings, make_trajectory_partition, write_trajectory_partition
+from fedloom.partition.folder import write_partition
+from fedloom.partition.trajectories import TrajectoryPartitionSettings, make_trajectory_partition
 from fedloom.report.causal.cells import practical
 from fedloom.report.causal.progress import by_round, progress, rounds_to_target
 from fedloom.report.causal.trajectories import counts_by_decile
@@ -70,8 +71,8 @@ class Bench:
         self.data.append(self.root / name / "trajectories")
         self.partitions.append(self.root / name / "partition")
         write_trajectories(made, self.data[-1])
-        dealt = make_trajectory_partition(made, DealSettings(clients=len(CLIENTS)))
-        write_trajectory_partition(dealt, self.partitions[-1])
+        dealt = make_trajectory_partition(made, TrajectoryPartitionSettings(clients=len(CLIENTS)))
+        write_partition(dealt, self.partitions[-1])
 
     def run(self, dataset: str, method: str, variant: str = "base", seed: int = 0, error: float = 0.03) -> None:
         """Make a run whose estimates are off by about ``error``."""
@@ -327,8 +328,8 @@ def test_the_smaller_the_concentration_the_more_clients_differ() -> None:
     data = trajectories("dkt-synth", 1000)
     spread = []
     for alpha in (100.0, 0.3):
-        counts = counts_by_decile(data, DealSettings(clients=4, alpha=alpha))
-        assert counts.sum() == counts_by_decile(data, DealSettings(clients=4)).sum()
+        counts = counts_by_decile(data, TrajectoryPartitionSettings(clients=4, alpha=alpha))
+        assert counts.sum() == counts_by_decile(data, TrajectoryPartitionSettings(clients=4)).sum()
         shares = counts / counts.sum(axis=0)
         spread.append(shares.std())
     assert spread[1] > 2 * spread[0]

@@ -59,7 +59,7 @@ class City:
         report |= {"missing_literal": None, "rows": STEPS, "nodes": len(ids), "missing_share": 0.0}
         report |= {"repairs": {"points_out_of_the_box": 3}}
         folder = self.root / dataset / "panel"
-        write_panel(Panel(values, nodes, edge_table([], [], []), features, report=report), folder)
+        write_panel(Panel(values, nodes, edge_table([], [], []), features, about=report), folder)
         (self.root / dataset / "partition").mkdir()
         about = {"dataset": dataset, "history": 24, "horizon": HORIZON}
         (self.root / dataset / "partition" / "partition.json").write_text(json.dumps(about))

@@ -31,7 +31,7 @@ def build_panel(settings: PanelSettings, raw: Path, progress: Progress = lambda 
     """
     if settings.generate is not None:
         panel = generate(settings.generate, settings.dataset)
-        return dataclasses.replace(panel, report=panel.report | {"part": settings.part, "unit": settings.unit})
+        return dataclasses.replace(panel, about=panel.about | {"part": settings.part, "unit": settings.unit})
     table = _table(settings, RawFolder(raw), progress)
     table = with_passive(combined(table, settings.combine, settings.dataset), settings.passive, settings.dataset)
     table = with_horizons(table, settings.horizons, settings.dataset)
@@ -48,7 +48,7 @@ def build_panel(settings: PanelSettings, raw: Path, progress: Progress = lambda 
         nodes=_nodes(table, ids, settings.dataset),
         edges=graph_edges(table, settings.graph, ids),
         features=_features(table, values),
-        report={
+        about={
             "dataset": settings.dataset,
             "part": settings.part,
             "unit": settings.unit,

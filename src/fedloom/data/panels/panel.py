@@ -1,25 +1,26 @@
 """The panel: one table of readings a dataset, with its nodes, graph, covariates and, where generated, its truth.
 
-A panel is a folder of four parquet files, a fifth with the truth, and ``report.json``. The schema is checked when a
+A panel is a folder of four parquet files, a fifth with the truth, and ``about.json``. The schema is checked when a
 panel is written and again when it is read, so that any stage around it can be replaced. This module imports only
 pandas and pyarrow: training code reads panels too.
 """
 
 from __future__ import annotations
 
-import json
+import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
-from fedloom.artifacts import atomic, read_json, write_text
-from fedloom.errors import InputError
+from fedloom.data.described import read_described, require_keys, write_described
+from fedloom.errors import require
 
 TABLES = ("values", "nodes", "edges", "features", "truth")
-REPORT_KEYS = (
+ABOUT_KEYS = (
     "dataset",
     "part",
     "unit",
@@ -44,7 +45,7 @@ class Panel:
     edges: ``src``, ``dst`` (node ids) and ``weight`` (float32, positive): influence runs from src to dst.
     features: covariates by stamp. A column ``name`` is seen by every node, a column ``name/{node}`` by that node alone.
     truth: generated data only: ``regime/{node}`` (int) and ``signal/{node}`` (the value before noise, float32).
-    report: what the data are and which repairs were made; the keys are ``REPORT_KEYS``.
+    about: what the data are and which repairs were made; the keys are ``ABOUT_KEYS``.
     """
 
     values: pd.DataFrame
@@ -52,7 +53,7 @@ class Panel:
     edges: pd.DataFrame
     features: pd.DataFrame = field(default_factory=pd.DataFrame)
     truth: pd.DataFrame = field(default_factory=pd.DataFrame)
-    report: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
 
 
 def no_edges() -> pd.DataFrame:
@@ -72,92 +73,65 @@ def edge_table(src: Any, dst: Any, weight: Any) -> pd.DataFrame:
 
 
 def write_panel(panel: Panel, folder: Path) -> None:
-    """Check ``panel`` and write it to ``folder``; ``report.json`` comes last, so its presence means a whole panel.
+    """Check ``panel`` and write it to ``folder``; ``about.json`` comes last, so its presence means a whole panel.
 
     Raises InputError for a panel that breaks the schema.
     """
-    panel = _with_empty_tables(panel)
+    none = pd.DataFrame(index=panel.values.index)
+    unset = {name: none for name in ("features", "truth") if not len(getattr(panel, name).columns)}
+    panel = dataclasses.replace(panel, **unset)
     _check(panel, "panel")
-    for name in TABLES:
-        with atomic(folder / f"{name}.parquet") as temporary:
-            getattr(panel, name).to_parquet(temporary, compression="zstd")
-    write_text(folder / "report.json", json.dumps(panel.report, indent=2, sort_keys=True) + "\n")
+    tables = {name: pa.Table.from_pandas(getattr(panel, name)) for name in TABLES}
+    write_described(folder, panel.about, tables)
 
 
 def read_panel(folder: Path) -> Panel:
     """Read the panel in ``folder`` and check it. Raises InputError for a missing file or one that breaks the schema."""
-    tables = {name: _read_table(folder / f"{name}.parquet") for name in TABLES}
-    panel = Panel(**tables, report=read_report(folder))
+    tables, about = read_described(folder, TABLES)
+    panel = Panel(**{name: table.to_pandas() for name, table in tables.items()}, about=about)
     _check(panel, str(folder))
     return panel
 
 
-def read_report(folder: Path) -> dict[str, Any]:
-    """Read what the panel in ``folder`` says of itself (unit, interval, part, repairs)."""
-    return read_json(folder / "report.json", "a panel's report")
-
-
-def _read_table(path: Path) -> pd.DataFrame:
-    if not path.is_file():
-        raise InputError(f"{path}: expected a parquet table of a panel, found no such file")
-    try:
-        return pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: expected a parquet table, found {str(error).splitlines()[0]}") from error
-
-
-def _with_empty_tables(panel: Panel) -> Panel:
-    index = panel.values.index
-    features = panel.features if len(panel.features.columns) else pd.DataFrame(index=index)
-    truth = panel.truth if len(panel.truth.columns) else pd.DataFrame(index=index)
-    return Panel(panel.values, panel.nodes, panel.edges, features, truth, panel.report)
-
-
 def _check(panel: Panel, where: str) -> None:
-    missing = [key for key in REPORT_KEYS if key not in panel.report]
-    _require(not missing, where, "report", f"keys {', '.join(REPORT_KEYS)}", f"no {', '.join(missing)}")
+    require_keys(panel.about, ABOUT_KEYS, where)
     _check_values(panel.values, where)
     ids = list(panel.values.columns)
-    _require(list(panel.nodes.index) == ids, where, "nodes", "one row a column of values, in that order", "other ids")
-    _require(panel.nodes.index.name == "id", where, "nodes index", "name 'id'", repr(panel.nodes.index.name))
+    require(list(panel.nodes.index) == ids, where, "nodes", "one row a column of values, in that order", "other ids")
+    require(panel.nodes.index.name == "id", where, "nodes index", "name 'id'", repr(panel.nodes.index.name))
     for column in ("lat", "lon"):
-        _require(column in panel.nodes.columns, where, "nodes", f"a column {column!r}", str(list(panel.nodes.columns)))
+        require(column in panel.nodes.columns, where, "nodes", f"a column {column!r}", str(list(panel.nodes.columns)))
     roles = set(panel.nodes.get("role", pd.Series(dtype="str")))
-    _require(roles <= {"active", "passive"}, where, "nodes role", "active or passive", str(sorted(map(str, roles))))
+    require(roles <= {"active", "passive"}, where, "nodes role", "active or passive", str(sorted(map(str, roles))))
     steps = panel.nodes.get("horizon", pd.Series(dtype="Int64")).dropna()
-    _require(bool((steps >= 1).all()), where, "nodes horizon", "at least 1 step", str(steps.min()))
+    require(bool((steps >= 1).all()), where, "nodes horizon", "at least 1 step", str(steps.min()))
     _check_edges(panel.edges, set(ids), where)
     for name in ("features", "truth"):
         table: pd.DataFrame = getattr(panel, name)
-        _require(table.index.equals(panel.values.index), where, name, "the stamps of values", "other stamps")
+        require(table.index.equals(panel.values.index), where, name, "the stamps of values", "other stamps")
 
 
 def _check_values(values: pd.DataFrame, where: str) -> None:
     index, ids = values.index, list(values.columns)
-    _require(len(values) > 0 and bool(ids), where, "values", "at least one row and one node", str(values.shape))
-    _require(isinstance(index, pd.DatetimeIndex), where, "values index", "timestamps", str(index.dtype))
-    _require(index.tz is None, where, "values index", "naive local time", f"zone {index.tz}")
-    _require(index.name == "timestamp", where, "values index", "name 'timestamp'", repr(index.name))
+    require(len(values) > 0 and bool(ids), where, "values", "at least one row and one node", str(values.shape))
+    require(isinstance(index, pd.DatetimeIndex), where, "values index", "timestamps", str(index.dtype))
+    require(index.tz is None, where, "values index", "naive local time", f"zone {index.tz}")
+    require(index.name == "timestamp", where, "values index", "name 'timestamp'", repr(index.name))
     rising = index.is_monotonic_increasing and index.is_unique
-    _require(rising, where, "values index", "strictly increasing stamps", "duplicate or unsorted ones")
-    _require(all(isinstance(i, str) for i in ids), where, "values columns", "text ids", "an id that is no text")
-    _require(len(set(ids)) == len(ids), where, "values columns", "unique ids", "a repeated id")
+    require(rising, where, "values index", "strictly increasing stamps", "duplicate or unsorted ones")
+    require(all(isinstance(i, str) for i in ids), where, "values columns", "text ids", "an id that is no text")
+    require(len(set(ids)) == len(ids), where, "values columns", "unique ids", "a repeated id")
     wrong = [str(i) for i, kind in values.dtypes.items() if kind != np.float32]
-    _require(not wrong, where, "values", "float32 columns", f"another type at node {wrong[0] if wrong else ''}")
+    require(not wrong, where, "values", "float32 columns", f"another type at node {wrong[0] if wrong else ''}")
     infinite = np.isinf(values.to_numpy()).any()
-    _require(not infinite, where, "values", "finite readings, null where missing", "an infinite one")
+    require(not infinite, where, "values", "finite readings, null where missing", "an infinite one")
 
 
 def _check_edges(edges: pd.DataFrame, ids: set[str], where: str) -> None:
-    _require(list(edges.columns) == ["src", "dst", "weight"], where, "edges", "src, dst, weight", str(list(edges)))
+    require(list(edges.columns) == ["src", "dst", "weight"], where, "edges", "src, dst, weight", str(list(edges)))
     unknown = (set(edges["src"]) | set(edges["dst"])) - ids
-    _require(not unknown, where, "edges", "ends that are nodes", f"node {min(unknown, default='')!r}")
-    _require(not edges.duplicated(["src", "dst"]).any(), where, "edges", "each pair once", "a pair twice")
+    require(not unknown, where, "edges", "ends that are nodes", f"node {min(unknown, default='')!r}")
+    require(not edges.duplicated(["src", "dst"]).any(), where, "edges", "each pair once", "a pair twice")
     weight = edges["weight"].to_numpy()
     sound = weight.dtype == np.float32 and bool((np.isfinite(weight) & (weight > 0)).all())
-    _require(sound, where, "edges weight", "positive finite float32", f"{weight.dtype} or another value")
-
-
-def _require(holds: bool, where: str, field_name: str, expected: str, found: str) -> None:
-    if not holds:
-        raise InputError(f"{where}: {field_name}: expected {expected}, found {found}")
+    require(sound, where, "edges weight", "positive finite float32", f"{weight.dtype} or another value")

@@ -96,7 +96,7 @@ def generate(settings: Regimes, dataset: str = "regimes") -> Panel:
         edges=edge_table([ids[j] for j in src], [ids[i] for i in dst], influence[src, dst]),
         features=pd.DataFrame({"covariate": covariate.astype(np.float32)}, index=stamps),
         truth=_truth(regime, signal + calendar, ids, stamps),
-        report={
+        about={
             "dataset": dataset,
             "part": None,
             "unit": "",

@@ -18,6 +18,7 @@ from fedloom.data.series.recordings import Recording
 from fedloom.data.series.settings import SeriesSettings, Source
 from fedloom.data.series.table import SCHEMA, SeriesSet, describe, read_series
 from fedloom.data.series.tsgen import generate
+from fedloom.data.split import first_steps
 from fedloom.data.tables import RawFolder
 from fedloom.errors import InputError
 
@@ -161,9 +162,8 @@ def _target(
         bounds = (length - source.horizon,) * 2
     elif "classification" in source.tasks:
         bounds = (0, 0) if recording.id.startswith("test") else (length, length)
-    elif source.shares is not None:
-        validation, test = (int(share * length) for share in source.shares[1:])
-        bounds = (length - validation - test, length - test)
+    elif source.split is not None:
+        bounds = first_steps(length, source.split)
     if bounds is None or bounds[1] > length:
         raise InputError(f"{client}/{recording.id}: bounds: expected parts within {length} points, found {bounds}")
     rows = []

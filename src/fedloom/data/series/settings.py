@@ -8,6 +8,7 @@ from typing import Literal
 from fedloom.data.panels.settings import Option
 from fedloom.data.series.table import TASKS
 from fedloom.data.series.tsgen import TsGen
+from fedloom.data.split import Split, require_split
 from fedloom.errors import InputError
 
 
@@ -32,7 +33,7 @@ class Source:
     seen: bool = False  # a downstream task uses the same source: pretraining gets its training part at most
     tasks: tuple[str, ...] = ()  # what a held-out target is for; none: pretraining
     bounds: tuple[int, int] | None = None  # first points of validation and test
-    shares: tuple[float, float, float] | None = None  # the same as shares: training, validation, test
+    split: Split | None = None  # the same as shares of training, validation, test
     horizon: int = 0  # m4: points at the end of each series that are forecast
     joined: bool = False
     labels: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
@@ -42,8 +43,10 @@ class Source:
         unknown = [task for task in self.tasks if task not in TASKS]
         if unknown:
             raise InputError(f"series: tasks: expected some of {', '.join(TASKS)}, found {unknown[0]!r}")
-        if self.bounds and self.shares:
-            raise InputError("series: expected bounds or shares, found both")
+        if self.bounds and self.split:
+            raise InputError("series: expected bounds or split, found both")
+        if self.split:
+            require_split(self.split, "series")
         if ("m4" in self.tasks) != (self.horizon > 0):
             raise InputError(f"series: horizon: expected one with the task m4 and no other, found {self.horizon}")
         if self.joined and len(self.files) != 3:

@@ -29,8 +29,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fedloom.data.described import read_described, write_described
-from fedloom.errors import InputError
+from fedloom.data.described import read_described, require_keys, require_schema, write_described
+from fedloom.errors import require
 
 SCHEMA = pa.schema(
     {
@@ -90,14 +90,15 @@ def write_series(data: SeriesSet, folder: Path) -> None:
     """
     _check(data, "series")
     columns = [pa.array(data.table[field.name], type=field.type, from_pandas=True) for field in SCHEMA]
-    write_described(pa.Table.from_arrays(columns, schema=SCHEMA), data.about, folder, "series", rows=256)
+    write_described(folder, data.about, {"series": pa.Table.from_arrays(columns, schema=SCHEMA)}, rows=256)
 
 
 def read_series(folder: Path) -> SeriesSet:
     """Read and check the artifact in ``folder``. Raises InputError for a missing file or one that breaks the schema."""
-    table, about = read_described(folder, "series", SCHEMA)
+    tables, about = read_described(folder, ["series"])
+    require_schema(tables["series"], SCHEMA, f"{folder}/series.parquet")
     texts = dict.fromkeys(("client", "id", "channel", "domain"), "str")
-    data = SeriesSet(table.to_pandas().astype(texts), about)
+    data = SeriesSet(tables["series"].to_pandas().astype(texts), about)
     _check(data, str(folder))
     return data
 
@@ -114,18 +115,17 @@ def series_names(table: pd.DataFrame) -> pd.Series:
 
 def _check(data: SeriesSet, where: str) -> None:
     about, table = data.about, data.table
-    missing = [key for key in ABOUT_KEYS if key not in about]
-    _require(not missing, where, "about", f"keys {', '.join(ABOUT_KEYS)}", f"no {', '.join(missing)}")
-    _require(list(table.columns) == SCHEMA.names, where, "columns", ", ".join(SCHEMA.names), ", ".join(table.columns))
-    _require(len(table) > 0, where, "rows", "at least one series", "none")
+    require_keys(about, ABOUT_KEYS, where)
+    require(list(table.columns) == SCHEMA.names, where, "columns", ", ".join(SCHEMA.names), ", ".join(table.columns))
+    require(len(table) > 0, where, "rows", "at least one series", "none")
     for field, of_rows in describe(table).items():
-        _require(about[field] == of_rows, where, field, "those of the rows", "others")
+        require(about[field] == of_rows, where, field, "those of the rows", "others")
     strangers = set(about["seen"]) - set(about["clients"])
-    _require(not strangers, where, "seen", "clients of the data", f"{min(strangers, default='')!r}")
+    require(not strangers, where, "seen", "clients of the data", f"{min(strangers, default='')!r}")
     twice = table.duplicated(["client", "id", "channel"]).to_numpy()
-    _require(not twice.any(), where, "id", "each channel of a client's recording once", _name(table, twice))
+    require(not twice.any(), where, "id", "each channel of a client's recording once", _name(table, twice))
     for column, sound in _sound(table).items():
-        _require(bool(sound.all()), where, column, EXPECTED[column], f"another at {_name(table, ~sound)}")
+        require(bool(sound.all()), where, column, EXPECTED[column], f"another at {_name(table, ~sound)}")
 
 
 EXPECTED = {
@@ -160,8 +160,3 @@ def _sound(table: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
 
 def _name(table: pd.DataFrame, wrong: NDArray[np.bool_]) -> str:
     return f"series {series_names(table).iloc[int(wrong.argmax())]}"
-
-
-def _require(holds: bool, where: str, field: str, expected: str, found: str) -> None:
-    if not holds:
-        raise InputError(f"{where}: {field}: expected {expected}, found {found}")

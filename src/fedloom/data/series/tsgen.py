@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedloom.errors import InputError
+from fedloom.data.ranges import require_ranges
 
 Array = NDArray[np.float64]
 Bias = Literal["resolution", "constraint", "pattern_shift"]
@@ -60,10 +60,7 @@ class TsGen:
             "noise_sd": (0, 1e6),
             "memory": (0, 0.999),
         }
-        for name, (low, high) in ranges.items():
-            if not low <= getattr(self, name) <= high:
-                expected = f"a number from {low} to {high}"
-                raise InputError(f"tsgen: {name}: expected {expected}, found {getattr(self, name)}")
+        require_ranges("tsgen", self, ranges)
 
 
 @dataclass(frozen=True)

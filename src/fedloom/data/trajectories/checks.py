@@ -8,13 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedloom.errors import InputError
-
-
-def require(holds: bool, where: str, field: str, expected: str, found: str) -> None:
-    """Raise InputError with place, field, expected and found value unless ``holds``."""
-    if not holds:
-        raise InputError(f"{where}: {field}: expected {expected}, found {found}")
+from fedloom.errors import InputError, require
 
 
 def check_table(table: pd.DataFrame, about: dict[str, Any], where: str) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-SHARES = {"train": 0.7, "validation": 0.1, "test": 0.2}
-PARTS = tuple(SHARES)
+from fedloom.data.split import PARTS
+
+SHARES = dict(zip(PARTS, (0.7, 0.1, 0.2), strict=True))
 
 
 def owner_parts(owners: Iterable[str]) -> NDArray[np.str_]:

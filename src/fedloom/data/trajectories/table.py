@@ -16,9 +16,9 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fedloom.data.described import read_described, write_described
-from fedloom.data.trajectories.checks import check_table, require
-from fedloom.errors import InputError
+from fedloom.data.described import read_described, require_keys, require_schema, write_described
+from fedloom.data.trajectories.checks import check_table
+from fedloom.errors import InputError, require
 
 SCHEMA = pa.schema(
     {
@@ -170,22 +170,21 @@ def write_trajectories(data: TrajectorySet, folder: Path) -> None:
     """
     _check(data, "trajectories")
     table = pa.Table.from_pandas(data.table, schema=SCHEMA, preserve_index=False)
-    write_described(table.replace_schema_metadata(None), data.about, folder, "trajectories")
+    write_described(folder, data.about, {"trajectories": table.replace_schema_metadata(None)})
 
 
 def read_trajectories(folder: Path) -> TrajectorySet:
     """Read and check the artifact in ``folder``. Raises InputError for a missing file or one that breaks the schema."""
-    table, about = read_described(folder, "trajectories", SCHEMA)
-    frame = table.to_pandas().astype({"owner": "str", "label": "str"})
-    data = TrajectorySet(frame, about)
+    tables, about = read_described(folder, ["trajectories"])
+    require_schema(tables["trajectories"], SCHEMA, f"{folder}/trajectories.parquet")
+    data = TrajectorySet(tables["trajectories"].to_pandas().astype({"owner": "str", "label": "str"}), about)
     _check(data, str(folder))
     return data
 
 
 def _check(data: TrajectorySet, where: str) -> None:
     about, table = data.about, data.table
-    missing = [key for key in ABOUT_KEYS if key not in about]
-    require(not missing, where, "about", f"keys {', '.join(ABOUT_KEYS)}", f"no {', '.join(missing)}")
+    require_keys(about, ABOUT_KEYS, where)
     require(list(table.columns) == SCHEMA.names, where, "columns", ", ".join(SCHEMA.names), ", ".join(table.columns))
     require(len(table) > 0, where, "rows", "at least one sequence", "none")
     require(len(table) == about["rows"], where, "rows", str(about["rows"]), str(len(table)))

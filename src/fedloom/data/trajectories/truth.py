@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from fedloom.artifacts import atomic, read_json, write_text
-from fedloom.errors import InputError
+from fedloom.errors import InputError, require
 
 ABOUT_KEYS = (
     "dataset",
@@ -136,7 +136,7 @@ def read_truth(folder: Path) -> Truth:
 
 def _check(truth: Truth, where: str) -> None:
     missing = [key for key in ABOUT_KEYS if key not in truth.about]
-    _require(not missing, where, "about", f"keys {', '.join(ABOUT_KEYS)}", f"no {', '.join(missing)}")
+    require(not missing, where, "about", f"keys {', '.join(ABOUT_KEYS)}", f"no {', '.join(missing)}")
     n, policies = len(truth.id), len(truth.about["policies"])
     steps = truth.potentials.shape[1] if truth.potentials.ndim == 3 else -1
     shapes: dict[str, tuple[int, ...]] = {
@@ -152,19 +152,14 @@ def _check(truth: Truth, where: str) -> None:
     }
     for name, kind in TENSORS.items():
         array = getattr(truth, name)
-        _require(array.dtype == kind, where, name, np.dtype(kind).name, array.dtype.name)
-        _require(array.shape == shapes[name], where, name, f"shape {shapes[name]}", str(array.shape))
-    _require(len(np.unique(truth.id)) == n, where, "id", "each sequence once", "one twice")
+        require(array.dtype == kind, where, name, np.dtype(kind).name, array.dtype.name)
+        require(array.shape == shapes[name], where, name, f"shape {shapes[name]}", str(array.shape))
+    require(len(np.unique(truth.id)) == n, where, "id", "each sequence once", "one twice")
     for name in ("potentials", "anchor_propensity", "values", "floor", "horizon_values"):
         array = getattr(truth, name)
         known = array if name in ("potentials", "anchor_propensity") else array[..., truth.valued]
         wrong = ~((known >= 0) & (known <= 1))
-        _require(not wrong.any(), where, name, "probabilities", str(known[wrong][:1]))
-    _require(bool((truth.outcomes <= 1).all()), where, "outcomes", "0 or 1", str(truth.outcomes.max(initial=0)))
+        require(not wrong.any(), where, name, "probabilities", str(known[wrong][:1]))
+    require(bool((truth.outcomes <= 1).all()), where, "outcomes", "0 or 1", str(truth.outcomes.max(initial=0)))
     found = int(truth.valued.sum())
-    _require(found == truth.about["valued_units"], where, "values", f"{truth.about['valued_units']} units", str(found))
-
-
-def _require(holds: bool, where: str, field: str, expected: str, found: str) -> None:
-    if not holds:
-        raise InputError(f"{where}: {field}: expected {expected}, found {found}")
+    require(found == truth.about["valued_units"], where, "values", f"{truth.about['valued_units']} units", str(found))

@@ -19,7 +19,8 @@ from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import client_keys, derive
 from fedloom.federation.task import Predict, Validation
-from fedloom.partition.trajectories import TrajectoryPartition, read_trajectory_partition, scaled
+from fedloom.partition.folder import read_partition
+from fedloom.partition.trajectories import TrajectoryPartition, scaled
 
 COMMON_ACTIONS = 15  # actions that losses may group by; the rest are one group
 
@@ -70,7 +71,7 @@ class TrajectoryTask:
     @classmethod
     def read(cls, data: Path, partition: Path, protocol: Protocol, device: torch.device) -> TrajectoryTask:
         """The task of the trajectories and partition artifacts (folders), on ``device``."""
-        return trajectory_task(read_trajectories(data), read_trajectory_partition(partition), protocol, device)
+        return trajectory_task(read_trajectories(data), read_partition(TrajectoryPartition, partition), protocol, device)
 
     @property
     def device(self) -> torch.device:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedloom.data.trajectories.table import TrajectorySet, flat_steps, read_trajectories
 from fedloom.errors import InputError
 from fedloom.partition.dirichlet import DECILES
-from fedloom.partition.trajectories import DealSettings, make_trajectory_partition
+from fedloom.partition.trajectories import TrajectoryPartitionSettings, make_trajectory_partition
 from fedloom.report.causal.cells import published
 from fedloom.report.figure import Figure
 from fedloom.report.layout import EMPTY, Cell, Table
@@ -108,7 +108,7 @@ def partition(shown: Shown) -> Figure:
     for row, dataset in zip(axes, names, strict=True):
         data = read_trajectories(shown.places[dataset])
         deal = shown.partitions.get(dataset, {})
-        settings = DealSettings(**{each.name: deal[each.name] for each in fields(DealSettings) if each.name in deal})
+        settings = TrajectoryPartitionSettings(**{each.name: deal[each.name] for each in fields(TrajectoryPartitionSettings) if each.name in deal})
         for ax, alpha in zip(row, ALPHAS, strict=True):
             try:
                 _draw_deal(ax, counts_by_decile(data, replace(settings, alpha=alpha)), colours)
@@ -128,7 +128,7 @@ def partition(shown: Shown) -> Figure:
     return Figure(drawn, shown.caption, notes)
 
 
-def counts_by_decile(data: TrajectorySet, settings: DealSettings) -> NDArray[np.int64]:
+def counts_by_decile(data: TrajectorySet, settings: TrajectoryPartitionSettings) -> NDArray[np.int64]:
     """Return numbers of training sequences [clients, 10] by client and tenth of mean outcome."""
     assignment = make_trajectory_partition(data, settings).assignment
     table = data.table.sort_values("id", kind="stable", ignore_index=True)

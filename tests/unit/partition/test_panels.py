@@ -11,28 +11,28 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from fedloom.data.panels.panel import Panel, no_edges
+from fedloom.data.split import PARTS
 from fedloom.errors import InputError
-from fedloom.partition.windows import (
-    PARTS,
-    PartitionSettings,
-    make_partition,
-    read_partition,
+from fedloom.partition.folder import read_partition, write_partition
+from fedloom.partition.panels import (
+    PanelPartition,
+    PanelPartitionSettings,
+    make_panel_partition,
     split_steps,
     window_starts,
-    write_partition,
 )
 
 SEVEN, SIX = (0.7, 0.1, 0.2), (0.6, 0.2, 0.2)
-SMALL = PartitionSettings(history=3, horizon=2)
+SMALL = PanelPartitionSettings(history=3, horizon=2)
 
 
 def panel(values: np.ndarray, literal: float | None = 0) -> Panel:
     stamps = pd.date_range("2024-01-01", periods=len(values), freq="5min", name="timestamp")
     ids = [f"n{i}" for i in range(values.shape[1])]
     nodes = pd.DataFrame({"lat": np.nan, "lon": np.nan}, index=pd.Index(ids, name="id"))
-    report = {"dataset": "toy", "interval_minutes": 5, "missing_literal": literal}
+    about = {"dataset": "toy", "interval_minutes": 5, "missing_literal": literal}
     table = pd.DataFrame(values, index=stamps, columns=ids, dtype=np.float32)
-    return Panel(table, nodes, no_edges(), report=report)
+    return Panel(table, nodes, no_edges(), about=about)
 
 
 def random_panel(steps: int = 60, nodes: int = 3) -> Panel:
@@ -43,7 +43,7 @@ def random_panel(steps: int = 60, nodes: int = 3) -> Panel:
 
 
 @pytest.mark.parametrize(
-    ("dataset", "steps", "ratio", "parts", "windows"),
+    ("dataset", "steps", "split", "parts", "windows"),
     [
         ("METR-LA", 34_272, SEVEN, (23_991, 3_427, 6_854), (23_968, 3_404, 6_831)),
         ("PEMS-BAY", 52_116, SEVEN, (36_482, 5_211, 10_423), (36_459, 5_188, 10_400)),
@@ -53,11 +53,11 @@ def random_panel(steps: int = 60, nodes: int = 3) -> Panel:
     ],
 )
 def test_steps_and_windows_are_those_of_the_published_protocol(
-    dataset: str, steps: int, ratio: tuple[float, float, float], parts: tuple[int, ...], windows: tuple[int, ...]
+    dataset: str, steps: int, split: tuple[float, float, float], parts: tuple[int, ...], windows: tuple[int, ...]
 ) -> None:
-    split = split_steps(steps, ratio)
-    assert tuple(high - low for low, high in split.values()) == parts
-    assert tuple(len(window_starts(split[part], 12, 12, reach_back=False)) for part in PARTS) == windows
+    limits = split_steps(steps, split)
+    assert tuple(high - low for low, high in limits.values()) == parts
+    assert tuple(len(window_starts(limits[part], 12, 12, reach_back=False)) for part in PARTS) == windows
 
 
 @pytest.mark.parametrize("missing_in", [False, True])
@@ -65,7 +65,7 @@ def test_steps_and_windows_are_those_of_the_published_protocol(
 def test_scalers_are_those_of_scikit_learn_on_training_rows(kind: str, missing_in: bool) -> None:
     made = random_panel()
     settings = replace(SMALL, scaler=kind, missing_in_scaler=missing_in)  # type: ignore[arg-type]
-    partition = make_partition(made, settings)
+    partition = make_panel_partition(made, settings)
     rows = made.values.iloc[slice(*partition.about["split"]["train"])].astype(float)
     rows = rows.fillna(0) if missing_in else rows
     rows = rows if kind == "client" else rows.melt()[["value"]]
@@ -75,11 +75,11 @@ def test_scalers_are_those_of_scikit_learn_on_training_rows(kind: str, missing_i
 
 
 def test_a_constant_client_is_scaled_by_one() -> None:
-    assert make_partition(panel(np.full((60, 1), 7.0)), SMALL).clients["std"].tolist() == [1.0]
+    assert make_panel_partition(panel(np.full((60, 1), 7.0)), SMALL).clients["std"].tolist() == [1.0]
 
 
 def test_without_dropping_every_client_shares_one_list_of_windows() -> None:
-    partition = make_partition(random_panel(), SMALL)
+    partition = make_panel_partition(random_panel(), SMALL)
     assert (partition.windows["client"] == -1).all()
     counts = partition.windows["part"].value_counts()
     assert (partition.clients[list(PARTS)] == counts[list(PARTS)].to_numpy()).all().all()
@@ -87,8 +87,8 @@ def test_without_dropping_every_client_shares_one_list_of_windows() -> None:
 
 def test_dropping_leaves_out_exactly_the_windows_without_an_observed_target() -> None:
     made = random_panel()
-    kept = make_partition(made, replace(SMALL, drop_empty=True)).windows
-    every = make_partition(made, SMALL).windows
+    kept = make_panel_partition(made, replace(SMALL, drop_empty=True)).windows
+    every = make_panel_partition(made, SMALL).windows
     expected = {
         (client, part, start)
         for part, start in every[["part", "start"]].itertuples(index=False)
@@ -100,39 +100,39 @@ def test_dropping_leaves_out_exactly_the_windows_without_an_observed_target() ->
 
 
 def test_the_artifact_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    partition = make_partition(random_panel(), SMALL)
+    partition = make_panel_partition(random_panel(), SMALL)
     write_partition(partition, tmp_path)
-    again = read_partition(tmp_path)
+    again = read_partition(PanelPartition, tmp_path)
     assert again.about == partition.about
     pd.testing.assert_frame_equal(again.clients, partition.clients)
     pd.testing.assert_frame_equal(again.windows, partition.windows)
 
 
 def test_a_broken_artifact_is_refused(tmp_path: Path) -> None:
-    write_partition(make_partition(random_panel(), SMALL), tmp_path)
+    write_partition(make_panel_partition(random_panel(), SMALL), tmp_path)
     pd.DataFrame({"client": [1]}).to_parquet(tmp_path / "windows.parquet")
-    with pytest.raises(InputError, match=r"windows.parquet: expected columns .*found \['client'\]"):
-        read_partition(tmp_path)
+    with pytest.raises(InputError, match=r"windows.parquet: columns: expected client, part, start, found client"):
+        read_partition(PanelPartition, tmp_path)
     (tmp_path / "windows.parquet").unlink()
     with pytest.raises(InputError, match=r"windows.parquet: .* found no such file"):
-        read_partition(tmp_path)
+        read_partition(PanelPartition, tmp_path)
 
 
 def test_what_cannot_be_split_is_refused_in_one_line() -> None:
     with pytest.raises(InputError, match="toy: validation part: expected 5 steps, found 4"):
-        make_partition(random_panel(steps=40), SMALL)
+        make_panel_partition(random_panel(steps=40), SMALL)
     silent = random_panel()
     silent.values.iloc[:42, 1] = np.nan
     with pytest.raises(InputError, match="toy: node n1: expected readings in training, found none"):
-        make_partition(silent, SMALL)
+        make_panel_partition(silent, SMALL)
     with pytest.raises(InputError, match="fill: expected raw data with a literal"):
-        make_partition(panel(np.ones((60, 1)), literal=None), replace(SMALL, fill="raw"))
+        make_panel_partition(panel(np.ones((60, 1)), literal=None), replace(SMALL, fill="raw"))
 
 
 @pytest.mark.parametrize(
     ("settings", "line"),
-    [({"history": 0}, "history: expected at least 1 step"), ({"ratio": (0.7, 0.1, 0.1)}, "ratio: expected three")],
+    [({"history": 0}, "history: expected at least 1 step"), ({"split": (0.7, 0.1, 0.1)}, "split: expected three")],
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, object], line: str) -> None:
     with pytest.raises(InputError, match=line):
-        PartitionSettings(**settings)  # type: ignore[arg-type]
+        PanelPartitionSettings(**settings)  # type: ignore[arg-type]

@@ -7,30 +7,27 @@ BasicTS, which published tables follow). Scalers see training rows alone.
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedloom.artifacts import atomic, write_text
 from fedloom.data.panels.panel import Panel
+from fedloom.data.split import PARTS, Split, first_steps, require_split
 from fedloom.errors import InputError
 
-PARTS = ("train", "validation", "test")
 EVERY_CLIENT = -1
 
 
 @dataclass(frozen=True)
-class PartitionSettings:
+class PanelPartitionSettings:
     """How a panel becomes a federation's task; ``history`` and ``horizon`` are in steps."""
 
     history: int = 12
     horizon: int = 12
-    ratio: tuple[float, float, float] = (0.7, 0.1, 0.2)  # train, validation, test
+    split: Split = (0.7, 0.1, 0.2)  # training, validation, test, in time
     reach_back: bool = False  # may the inputs of a window lie in the part before?
     scaler: Literal["client", "global"] = "client"
     missing_in_scaler: bool = False  # count missing readings at their literal value, as some published protocols do
@@ -43,28 +40,31 @@ class PartitionSettings:
         for name in ("history", "horizon"):
             if getattr(self, name) < 1:
                 raise InputError(f"partition: {name}: expected at least 1 step, found {getattr(self, name)}")
-        if min(self.ratio) <= 0 or abs(sum(self.ratio) - 1) > 1e-9:
-            raise InputError(f"partition: ratio: expected three positive shares that sum to 1, found {self.ratio}")
+        require_split(self.split, "partition")
 
 
 @dataclass(frozen=True)
-class Partition:
+class PanelPartition:
     """The artifact: ``about`` (partition.json), ``clients`` (scaler and window counts), ``windows`` (their starts).
 
     A window with start s has inputs [s, s + history) and targets [s + history, s + history + horizon). A row of
     ``windows`` with client -1 holds for every client.
     """
 
+    columns: ClassVar[dict[str, tuple[str, ...]]] = {
+        "clients": ("mean", "std", *PARTS),
+        "windows": ("client", "part", "start"),
+    }
+
     about: dict[str, Any]
     clients: pd.DataFrame
     windows: pd.DataFrame
 
 
-def split_steps(steps: int, ratio: tuple[float, float, float]) -> dict[str, tuple[int, int]]:
+def split_steps(steps: int, split: Split) -> dict[str, tuple[int, int]]:
     """Return the half-open step range of each part; validation and test are rounded down, training gets the rest."""
-    validation, test = int(ratio[1] * steps), int(ratio[2] * steps)
-    train = steps - validation - test
-    return {"train": (0, train), "validation": (train, train + validation), "test": (train + validation, steps)}
+    validation, test = first_steps(steps, split)
+    return {"train": (0, validation), "validation": (validation, test), "test": (test, steps)}
 
 
 def window_starts(part: tuple[int, int], history: int, horizon: int, reach_back: bool) -> NDArray[np.int32]:
@@ -73,62 +73,37 @@ def window_starts(part: tuple[int, int], history: int, horizon: int, reach_back:
     return np.arange(first, part[1] - history - horizon + 1, dtype=np.int32)
 
 
-def make_partition(panel: Panel, settings: PartitionSettings) -> Partition:
+def make_panel_partition(panel: Panel, settings: PanelPartitionSettings) -> PanelPartition:
     """Split ``panel`` in time, cut its windows and measure its scalers.
 
     Raises InputError when a part is too short for one window or a client has no reading to scale by.
     """
-    split = split_steps(len(panel.values), settings.ratio)
+    split = split_steps(len(panel.values), settings.split)
     starts = {p: window_starts(split[p], settings.history, settings.horizon, settings.reach_back) for p in PARTS}
     for part, found in starts.items():
         if not len(found):
             low, high = split[part]
             need = settings.history + settings.horizon
-            raise InputError(f"{panel.report['dataset']}: {part} part: expected {need} steps, found {high - low}")
-    literal = panel.report["missing_literal"]
+            raise InputError(f"{panel.about['dataset']}: {part} part: expected {need} steps, found {high - low}")
+    literal = panel.about["missing_literal"]
     if literal is None and (settings.missing_in_scaler or settings.fill == "raw"):
         name = "missing_in_scaler" if settings.missing_in_scaler else "fill"
         raise InputError(
-            f"{panel.report['dataset']}: partition: {name}: expected raw data with a literal for missing readings, "
+            f"{panel.about['dataset']}: partition: {name}: expected raw data with a literal for missing readings, "
             "found data that leave them empty"
         )
     windows = _windows(panel, starts, settings)
     scalers = _scalers(panel, split["train"], settings)
     about = dataclasses.asdict(settings) | {
-        "dataset": panel.report["dataset"],
-        "interval_minutes": panel.report["interval_minutes"],
+        "dataset": panel.about["dataset"],
+        "interval_minutes": panel.about["interval_minutes"],
         "missing_literal": literal,
         "split": {part: list(limits) for part, limits in split.items()},
     }
-    del about["ratio"]
-    return Partition(about, scalers.join(_counts(windows, list(scalers.index))), windows)
+    return PanelPartition(about, scalers.join(_counts(windows, list(scalers.index))), windows)
 
 
-def write_partition(partition: Partition, folder: Path) -> None:
-    """Write the artifact to ``folder``; ``partition.json`` comes last, so its presence means a whole partition."""
-    for name in ("clients", "windows"):
-        with atomic(folder / f"{name}.parquet") as temporary:
-            getattr(partition, name).to_parquet(temporary, compression="zstd")
-    write_text(folder / "partition.json", json.dumps(partition.about, indent=2, sort_keys=True) + "\n")
-
-
-def read_partition(folder: Path) -> Partition:
-    """Read the artifact in ``folder``. Raises InputError where a file is missing or has other columns."""
-    for name in ("partition.json", "clients.parquet", "windows.parquet"):
-        if not (folder / name).is_file():
-            raise InputError(f"{folder / name}: expected a file of a partition, found no such file")
-    about = json.loads((folder / "partition.json").read_text(encoding="utf-8"))
-    clients, windows = (pd.read_parquet(folder / f"{name}.parquet") for name in ("clients", "windows"))
-    for name, table, expected in (
-        ("clients", clients, ["mean", "std", *PARTS]),
-        ("windows", windows, ["client", "part", "start"]),
-    ):
-        if list(table.columns) != expected:
-            raise InputError(f"{folder}/{name}.parquet: expected columns {expected}, found {list(table.columns)}")
-    return Partition(about, clients, windows)
-
-
-def _windows(panel: Panel, starts: dict[str, NDArray[np.int32]], settings: PartitionSettings) -> pd.DataFrame:
+def _windows(panel: Panel, starts: dict[str, NDArray[np.int32]], settings: PanelPartitionSettings) -> pd.DataFrame:
     observed = panel.values.notna().to_numpy()
     seen = np.vstack([np.zeros(observed.shape[1], dtype=np.int64), np.cumsum(observed, axis=0)])
     tables = []
@@ -151,14 +126,14 @@ def _counts(windows: pd.DataFrame, clients: list[str]) -> pd.DataFrame:
     return rows.set_axis(pd.Index(clients, name="client"), axis=0).astype(np.int32)
 
 
-def _scalers(panel: Panel, train: tuple[int, int], settings: PartitionSettings) -> pd.DataFrame:
+def _scalers(panel: Panel, train: tuple[int, int], settings: PanelPartitionSettings) -> pd.DataFrame:
     """Return mean and population standard deviation of the training rows; a constant client is scaled by 1."""
     rows = panel.values.iloc[slice(*train)].astype(np.float64)
     if settings.missing_in_scaler:
-        rows = rows.fillna(panel.report["missing_literal"])
+        rows = rows.fillna(panel.about["missing_literal"])
     empty = [str(name) for name, count in rows.count().items() if count == 0]
     if empty:
-        raise InputError(f"{panel.report['dataset']}: node {empty[0]}: expected readings in training, found none")
+        raise InputError(f"{panel.about['dataset']}: node {empty[0]}: expected readings in training, found none")
     clients = pd.Index(panel.values.columns, name="client", dtype="str")
     if settings.scaler == "global":
         every = rows.to_numpy()
