@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedloom.data.panels.panel import Panel
 from fedloom.data.split import PARTS, Split, first_steps, require_split
 from fedloom.errors import InputError
+from fedloom.partition.folder import PanelPartition
 
 EVERY_CLIENT = -1
 
@@ -41,24 +42,6 @@ class PanelPartitionSettings:
             if getattr(self, name) < 1:
                 raise InputError(f"partition: {name}: expected at least 1 step, found {getattr(self, name)}")
         require_split(self.split, "partition")
-
-
-@dataclass(frozen=True)
-class PanelPartition:
-    """The artifact: ``about`` (partition.json), ``clients`` (scaler and window counts), ``windows`` (their starts).
-
-    A window with start s has inputs [s, s + history) and targets [s + history, s + history + horizon). A row of
-    ``windows`` with client -1 holds for every client.
-    """
-
-    columns: ClassVar[dict[str, tuple[str, ...]]] = {
-        "clients": ("mean", "std", *PARTS),
-        "windows": ("client", "part", "start"),
-    }
-
-    about: dict[str, Any]
-    clients: pd.DataFrame
-    windows: pd.DataFrame
 
 
 def split_steps(steps: int, split: Split) -> dict[str, tuple[int, int]]:

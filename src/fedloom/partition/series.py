@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from fedloom.data.series.gaps import fill_gaps
 from fedloom.data.series.table import SeriesSet, series_names
 from fedloom.data.split import PARTS, Split, first_steps, require_split
 from fedloom.errors import InputError
+from fedloom.partition.folder import SeriesPartition
 from fedloom.partition.leakage import check_leakage
 
 Ints = NDArray[np.int64]
@@ -57,27 +58,6 @@ class SeriesPartitionSettings:
                 raise InputError(f"partition: {name}: expected at least 1, found {getattr(self, name)}")
         if not 0 <= self.imbalance < 1:
             raise InputError(f"partition: imbalance: expected a share in [0, 1), found {self.imbalance}")
-
-
-@dataclass(frozen=True)
-class SeriesPartition:
-    """The artifact: ``about`` (partition.json) and three tables.
-
-    ``clients``: index client, windows in each part. ``scaling``: one row a series, ``mean`` and ``sd`` of its training
-    part (NaN and 1 where the series is left out), first points ``validation`` and ``test``. ``windows``: ``client``
-    (row of ``clients``), ``part``, ``series`` (row of the series), ``start`` (negative where padded).
-    """
-
-    columns: ClassVar[dict[str, tuple[str, ...]]] = {
-        "clients": PARTS,
-        "scaling": ("mean", "sd", "validation", "test"),
-        "windows": ("client", "part", "series", "start"),
-    }
-
-    about: dict[str, Any]
-    clients: pd.DataFrame
-    scaling: pd.DataFrame
-    windows: pd.DataFrame
 
 
 def make_series_partition(

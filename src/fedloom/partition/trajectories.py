@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from fedloom.data.split import PARTS
 from fedloom.data.trajectories.owners import name_hash, owner_parts
-from fedloom.data.trajectories.table import Padded, Steps, TrajectorySet, flat_steps
-from fedloom.errors import InputError, require
+from fedloom.data.trajectories.table import Steps, TrajectorySet, flat_steps
+from fedloom.errors import InputError
 from fedloom.partition.dirichlet import deal, deciles, feasible_shares
+from fedloom.partition.folder import TrajectoryPartition
 
 ANCHOR_CLIENTS = 0.8  # an anchor occurs in the training rows of at least this share of the clients
 
@@ -42,30 +43,6 @@ class TrajectoryPartitionSettings:
             raise InputError(f"partition: alpha: expected a positive number, found {self.alpha}")
         if not 0 <= self.least_share < 1:
             raise InputError(f"partition: least_share: expected a share from 0 to below 1, found {self.least_share}")
-
-
-@dataclass(frozen=True)
-class TrajectoryPartition:
-    """The artifact.
-
-    about: settings; ``anchors`` {"off", "on"} (action ids) and ``clients_without`` them; ``x_mean``, ``x_sd``,
-        ``a_mean``, ``a_sd`` of training rows (0 and 1 for columns that are not continuous); ``actions``, ``longest``;
-        ``deal_attempts`` and ``smallest_client`` (training sequences).
-    assignment: ``id``, ``client`` (0..clients-1), ``part``; every sequence once, sorted by id.
-    clients: index ``client`` ("c00" ...), number of sequences in each part.
-    """
-
-    columns: ClassVar[dict[str, tuple[str, ...]]] = {"assignment": ("id", "client", "part"), "clients": PARTS}
-
-    about: dict[str, Any]
-    assignment: pd.DataFrame
-    clients: pd.DataFrame
-
-    def __post_init__(self) -> None:
-        """Raise InputError where a sequence is dealt twice."""
-        ids = self.assignment["id"]
-        twice = ids.duplicated()
-        require(not twice.any(), "assignment", "id", "each sequence once", f"{next(iter(ids[twice]), None)} twice")
 
 
 def make_trajectory_partition(data: TrajectorySet, settings: TrajectoryPartitionSettings) -> TrajectoryPartition:
@@ -104,18 +81,6 @@ def make_trajectory_partition(data: TrajectorySet, settings: TrajectoryPartition
         **_scales(data.about, steps, (assignment["part"] == "train").to_numpy()),
     }
     return TrajectoryPartition(about, assignment, counts)
-
-
-def scaled(padded: Padded, about: dict[str, Any]) -> Padded:
-    """``padded`` in the partition's scale; an unknown entry becomes 0, the mean. Padded steps stay 0."""
-    found = {}
-    for name in ("x", "a"):
-        # In place and in single precision: the context of a large log is the largest array there is.
-        values = getattr(padded, name) - np.asarray(about[f"{name}_mean"], np.float32)
-        values /= np.asarray(about[f"{name}_sd"], np.float32)
-        found[name] = np.nan_to_num(values, copy=False, nan=0.0)
-    found["a"][~padded.mask] = 0
-    return dataclasses.replace(padded, **found)
 
 
 def _in_order(owners: NDArray[np.str_], seed: int, *arrays: NDArray[Any]) -> list[NDArray[Any]]:

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file
 from fedloom.data.described import read_about
 from fedloom.errors import InputError
 from fedloom.evaluation.schema import read_metrics
+from fedloom.partition.folder import read_partition_about
 from fedloom.report.labels import dataset_label, order
 from fedloom.report.references import COLUMNS, read_references
 
@@ -110,7 +111,7 @@ def show(
     published = pd.DataFrame(columns=COLUMNS) if references is None else read_references(references)
     by_dataset = {report["dataset"]: report for report, _ in described}
     places = {report["dataset"]: folder for report, folder in described}
-    dealt = [json.loads((folder / "partition.json").read_text(encoding="utf-8")) for folder in partitions]
+    dealt = [read_partition_about(folder) for folder in partitions]
     by_deal = {each["dataset"]: each for each in dealt}
     return Shown(study, name, scale, caption, tuple(runs), by_dataset, published, places, by_deal, adapted)
 

@@ -13,7 +13,8 @@ from fedloom.config.dataset import TrajectoryDataset, read_dataset
 from fedloom.data.trajectories.dkt.log import generate
 from fedloom.data.trajectories.dkt.settings import DktSynth
 from fedloom.data.trajectories.table import TrajectorySet
-from fedloom.partition.trajectories import TrajectoryPartition, make_trajectory_partition
+from fedloom.partition.folder import TrajectoryPartition
+from fedloom.partition.trajectories import make_trajectory_partition
 
 WORLDS = [
     "dkt-synth",

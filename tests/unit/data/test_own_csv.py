@@ -18,8 +18,7 @@ from fedloom.data.panels.build import build_panel
 from fedloom.data.panels.panel import Panel, read_panel
 from fedloom.data.panels.settings import Graph, PanelSettings, Select
 from fedloom.errors import InputError
-from fedloom.partition.folder import read_partition
-from fedloom.partition.panels import PanelPartition
+from fedloom.partition.folder import PanelPartition, read_partition
 
 SETTINGS = PanelSettings("mine", "mph", 5, missing=-9999, reader="csv")
 VALUES = "time,a,b\n2024-01-01 00:00,1,4\n2024-01-01 00:05,-9999,\n2024-01-01 00:10,0,6\n"
@@ -129,7 +128,9 @@ partition: {{split: [0.6, 0.2, 0.2]}}
     script("fetch", dataset.fetch_section("values"), "--name", "mine/values", "--lock", tmp_path / "lock.json",
            "--out", tmp_path / "raw" / "values")  # fmt: skip
     script("panel", dataset.settings("panel"), "--raw", tmp_path / "raw", "--out", tmp_path / "panel")
-    script("partition_panel", dataset.settings("partition"), "--panel", tmp_path / "panel", "--out", tmp_path / "partition")
+    script(
+        "partition_panel", dataset.settings("partition"), "--panel", tmp_path / "panel", "--out", tmp_path / "partition"
+    )
     assert read_panel(tmp_path / "panel").values["b"].iloc[-1] == 239**2
     assert read_partition(PanelPartition, tmp_path / "partition").clients.loc["a", "test"] == 48 - 23
     assert not (tmp_path / "lock.json").exists()

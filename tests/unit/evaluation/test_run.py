@@ -15,18 +15,19 @@ from safetensors.numpy import load_file
 
 from fedloom.data.panels.panel import read_panel, write_panel
 from fedloom.data.panels.regimes import Regimes, generate
-from fedloom.evaluation.families.forecast import evaluate, judge
+from fedloom.evaluation.evaluate import evaluate
 from fedloom.evaluation.folders import Folders
 from fedloom.evaluation.forecast.blocks import BlockSums, block_length
 from fedloom.evaluation.forecast.errors import MASKED
+from fedloom.evaluation.forecast.judged import Judged
 from fedloom.evaluation.forecast.regimes import SIGNAL
+from fedloom.evaluation.forecast.stream import forecasts
 from fedloom.evaluation.forecast.truth import read_truth
 from fedloom.evaluation.schema import read_metrics
-from fedloom.federation.inference import forecasts
 from fedloom.federation.runs import read_run, train_run
 from fedloom.methods.registry import make
-from fedloom.partition.folder import read_partition, write_partition
-from fedloom.partition.panels import PanelPartition, PanelPartitionSettings, make_panel_partition
+from fedloom.partition.folder import PanelPartition, read_partition, write_partition
+from fedloom.partition.panels import PanelPartitionSettings, make_panel_partition
 
 CPU = torch.device("cpu")
 HISTORY, HORIZON = 6, 8
@@ -112,8 +113,8 @@ def test_everything_is_the_same_for_batches_of_any_size(data: Path, tmp_path: Pa
 
     def result(size: int) -> Any:
         chunk = size * len(run.task.ids)
-        found = forecasts(run.method, run.skeleton, run.weights("selected"), run.task, chunk=chunk)
-        return judge(found, run.task, 0.0, truth)
+        found = forecasts(run, run.weights("selected"), run.task, "test", chunk)
+        return Judged(run.task, 0.0, truth).hear(found)
 
     one, other = result(windows), result(50)
     pd.testing.assert_frame_equal(one.rows(), other.rows(), rtol=1e-5)

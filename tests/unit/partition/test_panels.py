@@ -13,9 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from fedloom.data.panels.panel import Panel, no_edges
 from fedloom.data.split import PARTS
 from fedloom.errors import InputError
-from fedloom.partition.folder import read_partition, write_partition
+from fedloom.partition.folder import PanelPartition, read_partition, write_partition
 from fedloom.partition.panels import (
-    PanelPartition,
     PanelPartitionSettings,
     make_panel_partition,
     split_steps,

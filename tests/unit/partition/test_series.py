@@ -10,9 +10,8 @@ import pytest
 
 from fedloom.data.series.table import SCHEMA, SeriesSet, describe
 from fedloom.errors import InputError
-from fedloom.partition.folder import write_partition
+from fedloom.partition.folder import SeriesPartition, write_partition
 from fedloom.partition.series import (
-    SeriesPartition,
     SeriesPartitionSettings,
     make_series_partition,
 )

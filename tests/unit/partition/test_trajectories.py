@@ -11,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedloom.data.split import PARTS
-from fedloom.data.trajectories.table import Steps, TrajectorySet, flat_steps, pad, trajectory_table
+from fedloom.data.trajectories.table import Steps, TrajectorySet, flat_steps, pad, scaled, trajectory_table
 from fedloom.errors import InputError
-from fedloom.partition.folder import read_partition, write_partition
+from fedloom.partition.folder import TrajectoryPartition, read_partition, write_partition
 from fedloom.partition.trajectories import (
-    TrajectoryPartition,
     TrajectoryPartitionSettings,
     make_trajectory_partition,
-    scaled,
 )
 
 FEW = TrajectoryPartitionSettings(clients=4, alpha=1.0)

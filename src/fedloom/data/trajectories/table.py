@@ -7,6 +7,7 @@ read. This module imports only pandas and pyarrow: training code reads trajector
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,18 @@ def pad(data: TrajectorySet, longest: int | None = None) -> Padded:
     propensity = np.full(shape, np.nan)
     a[mask], t[mask], y[mask], propensity[mask] = steps.a, steps.t, steps.y, steps.propensity
     return Padded(steps.x, a, t, y, propensity, mask)
+
+
+def scaled(padded: Padded, about: dict[str, Any]) -> Padded:
+    """``padded`` in the scale of a partition's ``about``; an unknown entry becomes 0, the mean. Padded steps stay 0."""
+    found = {}
+    for name in ("x", "a"):
+        # In place and in single precision: the context of a large log is the largest array there is.
+        values = getattr(padded, name) - np.asarray(about[f"{name}_mean"], np.float32)
+        values /= np.asarray(about[f"{name}_sd"], np.float32)
+        found[name] = np.nan_to_num(values, copy=False, nan=0.0)
+    found["a"][~padded.mask] = 0
+    return dataclasses.replace(padded, **found)
 
 
 def write_trajectories(data: TrajectorySet, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import client_keys, derive
 from fedloom.federation.scores import ErrorSums
 from fedloom.federation.task import Predict, Validation
+from fedloom.partition.folder import PanelPartition, read_partition
 
 DAYS_PER_WEEK = 7
 
@@ -82,10 +82,8 @@ class ForecastTask:
     @classmethod
     def read(cls, data: Path, partition: Path, protocol: Protocol, device: torch.device) -> ForecastTask:
         """The task of the panel and partition artifacts (folders), on ``device``."""
-        described = json.loads((partition / "partition.json").read_text())
-        clients = pd.read_parquet(partition / "clients.parquet")
-        windows = pd.read_parquet(partition / "windows.parquet")
-        return forecast_task(read_panel(data), described, clients, windows, protocol, device)
+        made = read_partition(PanelPartition, partition)
+        return forecast_task(read_panel(data), made.about, made.clients, made.windows, protocol, device)
 
     @property
     def device(self) -> torch.device:

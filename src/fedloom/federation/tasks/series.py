@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,13 +15,13 @@ from torch import Tensor
 
 from fedloom.data.series.gaps import fill_gaps
 from fedloom.data.series.table import SeriesSet, lengths, read_series, series_names
+from fedloom.data.split import PARTS
 from fedloom.errors import InputError
 from fedloom.federation.masking import HIDDEN_SHARE, hide, points, visible_scale
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import client_keys, derive, name_key, uniform
 from fedloom.federation.task import Predict, Validation
-
-PARTS = ("train", "validation", "test")
+from fedloom.partition.folder import SeriesPartition, read_partition
 
 
 class SeriesWindows(NamedTuple):
@@ -78,11 +77,9 @@ class SeriesTask:
     @classmethod
     def read(cls, data: Path, partition: Path, protocol: Protocol, device: torch.device) -> SeriesTask:
         """The task of the series and partition artifacts (folders), on ``device``."""
-        described = json.loads((partition / "partition.json").read_text())
-        clients, scaling, windows = (
-            pd.read_parquet(partition / f"{name}.parquet") for name in ("clients", "scaling", "windows")
-        )
-        return series_task(read_series(data), described, clients, scaling, windows, protocol, device)
+        made = read_partition(SeriesPartition, partition)
+        tables = made.clients, made.scaling, made.windows
+        return series_task(read_series(data), made.about, *tables, protocol, device)
 
     @property
     def device(self) -> torch.device:

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from fedloom.data.trajectories.table import Padded, TrajectorySet, pad, read_trajectories
+from fedloom.data.trajectories.table import Padded, TrajectorySet, pad, read_trajectories, scaled
 from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import client_keys, derive
 from fedloom.federation.task import Predict, Validation
-from fedloom.partition.folder import read_partition
-from fedloom.partition.trajectories import TrajectoryPartition, scaled
+from fedloom.partition.folder import TrajectoryPartition, read_partition
 
 COMMON_ACTIONS = 15  # actions that losses may group by; the rest are one group
 
@@ -71,7 +70,9 @@ class TrajectoryTask:
     @classmethod
     def read(cls, data: Path, partition: Path, protocol: Protocol, device: torch.device) -> TrajectoryTask:
         """The task of the trajectories and partition artifacts (folders), on ``device``."""
-        return trajectory_task(read_trajectories(data), read_partition(TrajectoryPartition, partition), protocol, device)
+        return trajectory_task(
+            read_trajectories(data), read_partition(TrajectoryPartition, partition), protocol, device
+        )
 
     @property
     def device(self) -> torch.device:
