@@ -15,9 +15,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from fedloom.check.problems import CLIENTS, NAMES, PROTOCOL, Problem, problem_for
+from fedloom.check.places import Watched
+from fedloom.check.problem import CLIENTS, NAMES, PROTOCOL, Problem
+from fedloom.check.problems.registry import problem_for
 from fedloom.federation.exchange import WIRE_BYTES, Ledger
-from fedloom.federation.local import Local, Work, train_clients
+from fedloom.federation.local import Local, train_clients
 from fedloom.federation.method import Clients, Method
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.rounds import Federation, State
@@ -70,6 +72,14 @@ def _gap(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:
 def _everything(federation: Federation, state: State) -> dict[str, Tensor]:
     whole = {f"params/{n}": t for n, t in state.params.items()} | {f"buffers/{n}": t for n, t in state.buffers.items()}
     return whole | {f"judged/{n}": t for n, t in federation.weights(state).items()}
+
+
+def places_keep_the_contract(subject: Subject) -> None:
+    """Every place gives back what the contract says: names that exist, shapes that fit, numbers that are finite."""
+    once = replace(PROTOCOL, rounds=2)
+    federation, state = _run(lambda: Watched(subject.make(), subject.given.answer).method, subject.given, once, chunk=2)
+    assert state.diverged is None, f"{subject.method.name}: {state.diverged}"
+    federation.method.parameters(federation.task, federation.skeleton)
 
 
 def batched_equals_loop(subject: Subject) -> None:
@@ -177,7 +187,8 @@ def one_client_needs_no_server(subject: Subject) -> None:
     everyone = Local(torch.arange(1), alone.params, alone.buffers, alone.moments)
     for round_ in range(federation.rounds):
         for planned in method.phases(round_, federation.rounds):
-            phase = replace(planned, round=round_, progress=round_ / federation.rounds)
+            work = federation.work(planned, round_)
+            phase = work.phase
             received = method.download(alone.server, clients) if phase.download else {}
             if round_ == 0:
                 for name, value in received.items():
@@ -187,10 +198,6 @@ def one_client_needs_no_server(subject: Subject) -> None:
                 for key in moments:
                     if key.rsplit("/", 1)[0] in received:
                         moments[key].zero_()
-            epochs = PROTOCOL.epochs if phase.epochs is None else phase.epochs
-            batches = PROTOCOL.batches if phase.batches is None else phase.batches
-            sizes = (epochs, PROTOCOL.batch, PROTOCOL.train_stride, batches)
-            work = Work(method, federation.skeleton, federation.task, phase, 3, round_, *sizes)
             train_clients(work, everyone, Ledger(1))
     gap = _gap(state.params | state.buffers, alone.params | alone.buffers)
     assert gap < CLOSE, f"one client with a server differs from one without by {gap:.2e}: set only_averages = False?"
@@ -229,6 +236,7 @@ def influence_runs_along_edges(subject: Subject) -> None:
 CHECKS: dict[str, Callable[[Subject], None]] = {
     check.__name__: check
     for check in (
+        places_keep_the_contract,
         batched_equals_loop,
         chunks_change_nothing,
         client_order_changes_nothing,

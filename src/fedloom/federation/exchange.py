@@ -106,6 +106,25 @@ class Exchange:
             own_CF, z = own_CF.detach(), z.detach()
         return (own_CF.mT @ z.flatten(1)).view(own_CF.shape[1], *z.shape[1:])
 
+    def to_server(self, z: Tensor, gradient: bool = True, known: bool = False) -> Tensor:
+        """Rows of ``z`` [C, ...] as they reach the server; where they are ``known`` to it, they were sent before."""
+        if self._ledger is not None:
+            everyone, numbers = torch.arange(len(z)), z[0].numel()
+            if not known:
+                self._ledger.uploaded(everyone, numbers)
+            if gradient and self._training:
+                self._ledger.downloaded(everyone, numbers)
+        return z if gradient else z.detach()
+
+    def from_server(self, z: Tensor, gradient: bool = True) -> Tensor:
+        """Rows of the server's ``z`` [C, ...] as they reach each client."""
+        if self._ledger is not None:
+            everyone, numbers = torch.arange(len(z)), z[0].numel()
+            self._ledger.downloaded(everyone, numbers)
+            if gradient and self._training:
+                self._ledger.uploaded(everyone, numbers)
+        return z if gradient else z.detach()
+
     def _charge_sum(self, z: Tensor, numbers: int, gradient: bool) -> None:
         if self._ledger is not None:
             everyone = torch.arange(len(z))

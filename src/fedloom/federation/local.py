@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad_and_value, vmap
 
-from fedloom.errors import InputError
 from fedloom.federation.exchange import Exchange, Ledger
 from fedloom.federation.method import Method, Moment, Outcome, Phase, Step
 from fedloom.federation.randomness import derive, normal, orders, uniform
@@ -44,19 +43,19 @@ class Progress:
 
 @dataclass(frozen=True)
 class Work:
-    """What a phase's local training needs to know."""
+    """What a phase's local training needs to know; ``batches`` 0 is all of an epoch."""
 
     method: Method
     skeleton: nn.Module
     task: Task
     phase: Phase
     seed: int
-    round: int
     epochs: int
+    batches: int
     batch: int
-    stride: int = 1
-    batches: int = 0
-    backend: str = "batched"
+    stride: int
+    backend: str
+    server: Tensors = field(default_factory=dict)
 
 
 def draw_noise(step: Step, task: Task, keys: Tensor, samples: int) -> Tensors:
@@ -67,6 +66,11 @@ def draw_noise(step: Step, task: Task, keys: Tensor, samples: int) -> Tensors:
         draw = {"normal": normal, "uniform": uniform}[spec.kind]
         drawn[name] = draw(derive(keys, name), (samples, *shape) if spec.per_sample else shape, task.dtype)
     return drawn
+
+
+def trainable(step: Step, params: Tensors, server: Tensors) -> Tensors:
+    """Where a step finds what it trains: the clients' parameters [c, ...], or the server's tensors [1, ...]."""
+    return {n: t[None] for n, t in server.items()} if step.at_server else params
 
 
 def _split(step: Step, params: Tensors) -> tuple[Tensors, Tensors]:
@@ -112,10 +116,12 @@ def _coupled(step: Step, work: Work, exchange: Exchange, *args: Any) -> tuple[Te
     Plain autograd: ``grad_and_value`` would keep what a second derivative needs, and here all clients stand at once.
     """
     trained, fixed, batch, start, noise = args
-    moment = Moment(start, noise, exchange, work.phase.progress)
     leaves = {n: p.detach().requires_grad_() for n, p in trained.items()}
+    server = work.server | ({n: p[0] for n, p in leaves.items()} if step.at_server else {})
+    moment = Moment(start, noise, exchange, work.phase.progress, server)
     with torch.set_grad_enabled(bool(leaves)):
-        outcome = step.loss(StackedBound(work.skeleton, leaves | fixed), batch, moment)
+        model = StackedBound(work.skeleton, fixed if step.at_server else leaves | fixed)
+        outcome = step.loss(model, batch, moment)
         total = outcome.loss.sum()
     if not leaves:
         return {}, outcome
@@ -147,14 +153,12 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
             raise KeyError(
                 f"{method.name}: step {step.name!r} has no moments; give steps of one method different names"
             )
-    keys = derive(task.keys[local.rows], work.seed, work.phase.name, work.round)
+    keys = derive(task.keys[local.rows], work.seed, work.phase.name, work.phase.round)
     order_keys = keys
     exchange = None
     if method.couples:
         shared = torch.zeros_like(task.keys[:1])
-        order_keys = derive(shared, work.seed, work.phase.name, work.round).expand(len(keys))
-        if len(keys) < len(task.ids) or bool((sizes != sizes[0]).any()):
-            raise InputError(f"{method.name}: clients: expected all with the same training windows, found others")
+        order_keys = derive(shared, work.seed, work.phase.name, work.phase.round).expand(len(keys))
         exchange = Exchange(method.edges(task), ledger, training=True)
     anchored = any(step.anchored for step in steps)
     start = {n: p.clone() for n, p in local.params.items()} if anchored else {}
@@ -183,8 +187,9 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
             weight_C = (samples < sizes[active, None]).sum(1).to(torch.float64)
             for position, step in enumerate(steps):
                 for repeat in range(step.repeat):
-                    trained, fixed = _split(step, {n: p[active] for n, p in local.params.items()})
-                    fixed = fixed | {n: v[active] for n, v in local.buffers.items()}
+                    own = {n: p[active] for n, p in local.params.items()}
+                    trained, fixed = _split(step, trainable(step, own, work.server))
+                    fixed = (own if step.at_server else fixed) | {n: v[active] for n, v in local.buffers.items()}
                     site = derive(keys[active], f"step {step.name}", epoch * per_epoch + b, repeat)
                     args = (
                         trained,

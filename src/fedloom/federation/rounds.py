@@ -4,23 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedloom.errors import InputError
 from fedloom.federation.exchange import Exchange, Ledger
-from fedloom.federation.local import Local, Work, train_clients
+from fedloom.federation.local import Local, Work, train_clients, trainable
 from fedloom.federation.memory import clients_per_chunk
 from fedloom.federation.method import Clients, Method, Moment, Phase, Uploads
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import draw_clients, name_key
-from fedloom.federation.stack import Bound, StackedBound, Tensors, build, compact, matching, stack_clients, tensors_of
+from fedloom.federation.stack import (
+    Bound,
+    StackedBound,
+    Tensors,
+    build,
+    compact,
+    matching,
+    seeded,
+    stack_clients,
+    tensors_of,
+)
 from fedloom.federation.task import Task, Validation
 
 EVALUATION_CHUNK = 2**16  # client-windows a prediction call takes at most
 RUNAWAY = 100.0  # times the first validation score: worse by so much than all but untrained, a run has diverged
 COUPLED_WINDOWS = 64  # the like for a coupled method: samples that all clients predict at once
+
+Answer = Callable[[Bound, Any, Moment], Tensor]  # of one client's model (all of a coupled method's) to a batch
 
 
 @dataclass
@@ -89,13 +103,16 @@ class Federation:
         fresh = {n: t.to(task.device) for n, t in (own | fixed).items()}
         params = {n: p.clone() for n, p in self._params.items()}
         buffers = {n: b.clone() for n, b in self._buffers.items()}
-        return State(0, params, buffers, {}, method.server(task, fresh))
+        with seeded(self.seed, name_key("server's own")):
+            server = method.server(task, fresh)
+        return State(0, params, buffers, {}, server)
 
     def _ensure_moments(self, state: State, phase: Phase) -> None:
         for step in self.method.steps(phase):
             if step.optimiser is not None and step.name not in state.moments:
-                names = matching(state.params, step.over) if step.over else list(state.params)
-                state.moments[step.name] = step.optimiser.start({n: state.params[n] for n in names})
+                tensors = trainable(step, state.params, state.server)
+                names = matching(tensors, step.over) if step.over else list(tensors)
+                state.moments[step.name] = step.optimiser.start({n: tensors[n] for n in names})
 
     def _everyone(self, state: State) -> Clients:
         positions = torch.arange(len(self.task.ids), device=self.task.device)
@@ -119,8 +136,8 @@ class Federation:
             ledger.uploaded(torch.arange(len(self.task.ids)), self.method.collected(self.task))
         with torch.no_grad():
             for planned in self.method.phases(state.round, self.rounds):
-                phase = replace(planned, round=state.round, progress=state.round / self.rounds)
-                self._phase(state, phase, ledger)
+                work = replace(self.work(planned, state.round), server=state.server)
+                self._phase(state, work, ledger)
                 if state.diverged is not None:
                     break
             else:
@@ -165,20 +182,37 @@ class Federation:
         if looked.score < state.best.score and self.method.selectable(state.round, self.rounds):
             state.best = Best(state.round, looked.score, {n: _copy(w) for n, w in weights.items()})
 
-    def _phase(self, state: State, phase: Phase, ledger: Ledger) -> None:
-        method, task, protocol = self.method, self.task, self.protocol
-        share = protocol.participation if phase.participation is None else phase.participation
+    def work(self, planned: Phase, round_: int) -> Work:
+        """A phase of a round as clients work on it: what it leaves open is the protocol's."""
+        protocol = self.protocol
+        batches = protocol.batches if planned.batches is None else planned.batches
+        whole = protocol.train_stride == 1 and not batches
+        phase = replace(planned, round=round_, progress=round_ / self.rounds, whole=whole)
+        return Work(
+            self.method,
+            self.skeleton,
+            self.task,
+            phase,
+            self.seed,
+            epochs=protocol.epochs if phase.epochs is None else phase.epochs,
+            batches=batches,
+            batch=protocol.batch,
+            stride=protocol.train_stride,
+            backend=self.backend,
+        )
+
+    def _phase(self, state: State, work: Work, ledger: Ledger) -> None:
+        method, task, phase = self.method, self.task, work.phase
+        share = self.protocol.participation if phase.participation is None else phase.participation
         sizes = task.sizes("train").to(task.device)
         able = (sizes > 0).nonzero()[:, 0]
         drawn = able[draw_clients(task.keys[able], share, self.seed, state.round)]
         drawn = drawn[sizes[drawn].argsort(descending=True, stable=True)]
-        epochs = protocol.epochs if phase.epochs is None else phase.epochs
-        batches = protocol.batches if phase.batches is None else phase.batches
-        how = epochs, protocol.batch, protocol.train_stride, batches, self.backend
-        work = Work(method, self.skeleton, task, phase, self.seed, state.round, *how)
         self._ensure_moments(state, phase)
         chunk = self._chunk or clients_per_chunk(work, state.params)
         if method.couples:
+            if len(drawn) < len(sizes) or bool((sizes != sizes[0]).any()):
+                raise InputError(f"{method.name}: clients: expected all with the same training windows, found others")
             chunk = len(drawn)
         uploads: list[Tensors] = []
         losses = torch.full((len(task.ids),), float("nan"), dtype=torch.float64, device=task.device)
@@ -279,23 +313,30 @@ def _put(state: State, local: Local) -> None:
             whole[name][local.rows.to(value.device)] = value
 
 
-def predictor(method: Method, skeleton: nn.Module, task: Task, weights: Tensors) -> Callable[[tuple, Tensor], Tensor]:
+def predictor(
+    method: Method, skeleton: nn.Module, task: Task, weights: Tensors, answer: Answer | None = None
+) -> Callable[[tuple, Tensor], Tensor]:
     """Predict with ``weights`` [C, ...]: (batch [c, ...], rows [c]) -> what the method's ``predict`` gives, [c, ...].
 
-    A coupled method sees all clients at once, and ``COUPLED_WINDOWS`` samples; every other is mapped over clients.
+    ``answer`` stands in the place of ``predict`` where a method has another. A coupled method sees all clients at once,
+    and ``COUPLED_WINDOWS`` samples; every other is mapped over clients.
     """
+    answer = answer or method.predict
     exchange = Exchange(method.edges(task)) if method.couples else None
+    own = {name for name, _ in (*skeleton.named_parameters(), *skeleton.named_buffers())}
 
     def one(tensors: Tensors, batch: tuple) -> Tensor:
-        return method.predict(Bound(skeleton, tensors), batch, Moment({}, {}))
+        return answer(Bound(skeleton, tensors), batch, Moment({}, {}))
 
     def predict(batch: tuple, rows: Tensor) -> Tensor:
         mine = weights if len(rows) == len(task.ids) else {n: w[rows] for n, w in weights.items()}
         with torch.no_grad():
             if exchange is None:
                 return torch.vmap(one)(mine, batch)
-            model, moment = StackedBound(skeleton, mine), Moment({}, {}, exchange)
+            held = {n: w[0] for n, w in weights.items() if n not in own}
+            model = StackedBound(skeleton, {n: w for n, w in mine.items() if n in own})
+            moment = Moment({}, {}, exchange, server=held)
             pieces = zip(*(part.split(COUPLED_WINDOWS, 1) for part in batch), strict=True)
-            return torch.cat([method.predict(model, type(batch)(*piece), moment) for piece in pieces], 1)
+            return torch.cat([answer(model, type(batch)(*piece), moment) for piece in pieces], 1)
 
     return predict

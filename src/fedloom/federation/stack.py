@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -77,10 +78,17 @@ def refuse_hidden_randomness(module: nn.Module) -> None:
             )
 
 
-def build(make: Callable[[], nn.Module], seed: int, key: int, dtype: torch.dtype) -> nn.Module:
-    """One module whose initial weights depend on (seed, key) alone; torch's global generator stays as it was."""
+@contextmanager
+def seeded(seed: int, key: int) -> Iterator[None]:
+    """What torch draws inside depends on (seed, key) alone; its global generator stays as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(initial_seed(seed, key))
+        yield
+
+
+def build(make: Callable[[], nn.Module], seed: int, key: int, dtype: torch.dtype) -> nn.Module:
+    """One module whose initial weights depend on (seed, key) alone."""
+    with seeded(seed, key):
         return make().to(dtype)
 
 

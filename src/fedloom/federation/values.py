@@ -31,13 +31,15 @@ class Moment(NamedTuple):
 
     ``start``: the client's parameters as they were when the phase began (only where ``Step.anchored``).
     ``noise``: the step's random draws by name. ``exchange``: for coupled methods, the way to other clients.
-    ``progress``: the share of the rounds that is over.
+    ``progress``: the share of the rounds that is over. ``server``: for coupled methods, what the server holds; where
+    weights are judged, those of them that are not the module's.
     """
 
     start: Tensors
     noise: Tensors
     exchange: Exchange | None = None
     progress: float = 0.0
+    server: Tensors = {}  # noqa: RUF012
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Step:
     """One update on every minibatch: ``loss`` over the parameters below the prefixes ``over`` (all, where empty).
 
     Without an optimiser a step only refreshes buffers and means (statistics). ``repeat`` runs it several times on the
-    same minibatch. ``anchored`` gives the loss the parameters from the start of the phase.
+    same minibatch. ``anchored`` gives the loss the parameters from the start of the phase. ``at_server``, for coupled
+    methods: what it trains are tensors of the server's, by the sum of all clients' losses; they never start anew.
     """
 
     loss: Loss
@@ -69,6 +72,7 @@ class Step:
     name: str = "step"
     repeat: int = 1
     anchored: bool = False
+    at_server: bool = False
     noise: Mapping[str, Noise] = field(default_factory=dict)
 
 
@@ -77,7 +81,8 @@ class Phase:
     """One part of a round: who takes part, whether the shared tensors come down before and go up after.
 
     ``epochs``, ``batches`` and ``participation`` are the protocol's where None. ``round`` and ``progress``, the share
-    of the rounds that is over, are filled in by the engine for schedules.
+    of the rounds that is over, are filled in by the engine for schedules, and ``whole``, whether every epoch takes all
+    samples.
     """
 
     name: str = "train"
@@ -88,6 +93,7 @@ class Phase:
     upload: bool = True
     round: int = 0
     progress: float = 0.0
+    whole: bool = True
 
 
 @dataclass(frozen=True)

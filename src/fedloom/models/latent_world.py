@@ -71,7 +71,7 @@ class LatentWorldModel(ClientModel):
         clip = self.params.clip
         encoder = ("static", "static_codes", "context", "action_past", "enter", "memory", "to_causal", "to_confounding")
         decoders = ("action_outcome", "outcome", "next_context", "behaviour", "group_of_causal", "group_of_confounding")
-        score = ("action_score", "causal_score", "confounding_score", "history")
+        score = ("action_score", "causal_score", *(("confounding_score",) if self.params.divided else ()), "history")
         cosine = lr * 0.5 * (1 + math.cos(math.pi * phase.progress))
         at_most = Widths().latent
         each = {"pick": Noise((PICKS,), "uniform"), "level": Noise((PICKS,), "uniform")}

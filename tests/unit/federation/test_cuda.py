@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from fedloom.check.method import family_of
-from fedloom.check.problems import PROTOCOL, problem_for
+from fedloom.check.problems import PROTOCOL
+from fedloom.check.problems.registry import problem_for
 from fedloom.federation.method import Method
 from fedloom.federation.randomness import bits, client_keys
 from fedloom.federation.rounds import Federation
