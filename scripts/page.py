@@ -1,7 +1,7 @@
 """Write the page that shows every artifact: one HTML file that needs nothing beside it.
 
 python scripts/page.py --scale quick --studies NAME=TITLE... --artifacts STEM... --runs DIR... --panels DIR...
-    --out results/report.html
+    --licences NAME=TITLE... --out results/report.html
 """
 
 import argparse
@@ -20,10 +20,12 @@ def run() -> None:
     parser.add_argument("--artifacts", required=True, nargs="+", type=Path, help="paths without endings")
     parser.add_argument("--runs", required=True, nargs="+", type=Path, help="folders of all runs that are shown")
     parser.add_argument("--panels", required=True, nargs="+", type=Path, help="folders of their panels")
+    named = "dataset, its title and licence"
+    parser.add_argument("--licences", required=True, nargs="+", metavar="NAME=TITLE", help=named)
     parser.add_argument("--out", required=True, type=Path)
     a = parser.parse_args()
-    titles = dict(study.split("=", 1) for study in a.studies)
-    write_text(a.out, page(a.scale, titles, a.artifacts, a.runs, a.panels))
+    titles, licences = (dict(each.split("=", 1) for each in named) for named in (a.studies, a.licences))
+    write_text(a.out, page(a.scale, titles, a.artifacts, a.runs, a.panels, licences))
 
 
 if __name__ == "__main__":

@@ -234,10 +234,12 @@ class Plan:
         runs = dict.fromkeys(folder for each in self.artifacts for folder in each.run_folders)
         panels = dict.fromkeys(folder for each in self.artifacts for folder in each.panel_folders)
         artifacts = [each.stem for each in self.artifacts]
+        licences = [f"{name}={each.title}: {each.licence}" for name, each in self.datasets.items()]
         return [
             *("--scale", self.scale),
             *("--studies", *titles),
             *("--artifacts", *artifacts),
             *("--runs", *runs),
             *("--panels", *panels),
+            *("--licences", *licences),
         ]

@@ -25,7 +25,6 @@ class Study(Strict):
     """One paper: what is run is said by the scale, what is shown and what a variant means is said here."""
 
     title: str
-    paper: str
     family: Literal["forecast", "trajectory", "series"] = Field(description="which metrics the runs of the study have")
     model: str | None = Field(None, description="client model of the methods that take one")
     variants: dict[str, dict[str, dict[str, Any]]] = Field(

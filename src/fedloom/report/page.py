@@ -24,12 +24,18 @@ STYLE = Path(__file__).with_name("page.css")
 
 
 def page(
-    scale: str, titles: dict[str, str], stems: Sequence[Path], runs: Iterable[Path], panels: Iterable[Path]
+    scale: str,
+    titles: dict[str, str],
+    stems: Sequence[Path],
+    runs: Iterable[Path],
+    panels: Iterable[Path],
+    licences: dict[str, str],
 ) -> str:
     """Return the page (HTML).
 
     ``titles`` maps a study to its title, in order; a stem is the path of an artifact without its ending, in a folder
-    named as its study. Raises InputError for an artifact that is neither a table (md) nor a figure (png).
+    named as its study; ``licences`` maps a dataset to its title and licence. Raises InputError for an artifact that is
+    neither a table (md) nor a figure (png).
     """
     sections = [_study(study, title, [s for s in stems if s.parent.name == study]) for study, title in titles.items()]
     links = [f'<a href="#{study}">{html.escape(title)}</a>' for study, title in titles.items()]
@@ -46,7 +52,7 @@ def page(
             f"<p>{_verdicts(records)}</p>",
             f"<nav>{' '.join(links)}</nav></header>\n<main>",
             *sections,
-            _data(reports),
+            _data(reports, licences),
             _runs(records, reports),
             "</main>\n</body>\n</html>\n",
         ]
@@ -91,7 +97,7 @@ def _verdicts(records: Sequence[dict[str, Any]]) -> str:
     return f"{len(records)} runs, {ended}; seeds {', '.join(str(seed) for seed in seeds)}."
 
 
-def _data(reports: Sequence[dict[str, Any]]) -> str:
+def _data(reports: Sequence[dict[str, Any]], licences: dict[str, str]) -> str:
     panels = [report for report in reports if "nodes" in report]
     sequences = [report for report in reports if "owners" in report]
     series = [report for report in reports if "domains" in report]
@@ -105,6 +111,8 @@ def _data(reports: Sequence[dict[str, Any]]) -> str:
     if series:
         header = ["Federation", "Part", "Client", "Domain", "Series", "Points", "Missing", "Cleaned", "Left out"]
         tables.append(_table(header, [row for about in series for row in _clients(about)], numbers=(4, 5, 6)))
+    rows = [[dataset_label(name, None), licence] for name, licence in licences.items()]
+    tables.append(_table(["Dataset", "Title and licence"], rows, numbers=()))
     return f'<section id="data">\n<h2>Data</h2>\n{"".join(tables)}\n</section>'
 
 

@@ -20,7 +20,6 @@ from fedloom.methods.atlas import Atlas
 
 STUDY = {
     "title": "A study",
-    "paper": "A paper",
     "family": "forecast",
     "model": "forecaster",
     "variants": {"atlas": {"A.4": {"align": False}, "slow": {"lr": 1e-4}, "compact": {"encoder": "compact"}}},

@@ -15,6 +15,7 @@ from fedloom.report.registry import figure, table
 
 from .conftest import Workshop
 
+LICENCES = {"pems08-tail": "Loop detectors: CC BY & more"}
 FETCHING = {"src", "href", "srcset", "data", "poster", "action"}
 
 
@@ -55,7 +56,7 @@ def built(workshop: Workshop, references: Path) -> Workshop:
 def write(built: Workshop) -> str:
     """Return the page of everything that was built."""
     stems = [built.root / "atlas" / name for name in ("table1", "figure_curves")]
-    return page("quick", {"atlas": "Every Client Is an Environment"}, stems, built.runs, built.panels)
+    return page("quick", {"atlas": "Every Client Is an Environment"}, stems, built.runs, built.panels, LICENCES)
 
 
 def test_the_page_fetches_nothing_and_is_well_formed(built: Workshop) -> None:
@@ -78,6 +79,7 @@ def test_the_page_shows_titles_captions_repairs_and_verdicts(built: Workshop) ->
         "12 inserted steps",
         "diverged: loss of client a is not finite in round 2, batch 1",
         "<strong>3.00</strong>",
+        "Loop detectors: CC BY &amp; more",
     ):
         assert expected in text
     assert "duplicate" not in text
@@ -89,7 +91,7 @@ def test_the_page_is_the_same_when_written_again(built: Workshop) -> None:
 
 def test_an_artifact_that_is_not_there_is_named(built: Workshop) -> None:
     with pytest.raises(InputError, match="table9"):
-        page("quick", {"atlas": "Title"}, [built.root / "atlas" / "table9"], built.runs, built.panels)
+        page("quick", {"atlas": "Title"}, [built.root / "atlas" / "table9"], built.runs, built.panels, LICENCES)
 
 
 def test_an_unknown_artifact_is_refused_with_what_there_is() -> None:
