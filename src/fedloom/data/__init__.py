@@ -1,1 +1,1 @@
-"""From raw public bytes to canonical frames (panels)."""
+"""From raw public bytes to canonical frames: panels, trajectories, series."""

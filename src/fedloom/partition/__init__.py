@@ -1,1 +1,1 @@
-"""Which rows belong to which client: splits, windows, scalers, and the task that serves them."""
+"""Which rows belong to which client and to which part: splits, windows, scalers."""
