@@ -23,7 +23,7 @@ from fedloom.data.panels.settings import PanelSettings
 from fedloom.data.points.blocks import Points, Tally
 from fedloom.data.points.hexagons import hexagon_table
 from fedloom.data.points.polylines import parse_polylines
-from fedloom.data.points.readers import read_points
+from fedloom.data.points.readers import READERS
 from fedloom.data.points.settings import Hexagons
 from fedloom.data.points.trips import Trips, trip_frames
 from fedloom.data.tables import RawFolder, Table
@@ -304,7 +304,7 @@ def test_both_ends_of_a_trip_count_and_blocks_of_a_file_do_not(tmp_path: Path, p
     assert there not in panel.values.columns
     assert panel.about["repairs"]["rows_without_vehicle"] == 1
     with pytest.raises(InputError, match="options of reader points: expected vehicle, divisor, found 'start'"):
-        list(read_points("points", {"start": "x"}, RawFolder(tmp_path), Tally(), lambda points, share: None))
+        READERS.read("points", {"start": "x"}, RawFolder(tmp_path), Tally(), lambda points, share: None)
 
 
 numbers = st.decimals(-180, 180, places=6).map(str)

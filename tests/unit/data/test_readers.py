@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from fedloom.data.panels.build import build_panel
-from fedloom.data.panels.readers import read
+from fedloom.data.panels.readers import READERS
 from fedloom.data.panels.settings import Graph, PanelSettings, Select
 from fedloom.data.tables import RawFolder, read_lines
 from fedloom.errors import InputError
@@ -73,7 +73,7 @@ def bay(tmp_path: Path, put: Put) -> Path:
 )
 def test_every_form_of_a_speed_file_holds_the_same_table(form: str, content: bytes, bay: Path, put: Put) -> None:
     put(bay, "values", form, content)
-    table = read("speed", {"header": False}, RawFolder(bay))
+    table = READERS.read("speed", {"header": False}, RawFolder(bay))
     pd.testing.assert_frame_equal(table.values, SPEEDS, check_names=False, check_freq=False, check_index_type=False)
     assert table.positions is not None
     assert table.positions.loc["400017"].tolist() == [37.25, -121.94]
@@ -83,7 +83,7 @@ def test_pandas_own_h5_reads_the_same(bay: Path, put: Put, tmp_path: Path) -> No
     pytest.importorskip("tables")
     SPEEDS.to_hdf(tmp_path / "speeds.h5", key="df")
     put(bay, "values", "h5", tmp_path / "speeds.h5")
-    table = read("speed", {"header": False}, RawFolder(bay))
+    table = READERS.read("speed", {"header": False}, RawFolder(bay))
     pd.testing.assert_frame_equal(table.values, SPEEDS, check_names=False, check_freq=False, check_index_type=False)
 
 
@@ -142,7 +142,7 @@ def test_flow_with_sensor_ids_names_its_nodes(tmp_path: Path, put: Put) -> None:
     put(tmp_path, "values", "npz", as_npz(data=np.ones((5, 2, 1))))
     put(tmp_path, "sensors", "csv", b"313344\n313349\n")
     put(tmp_path, "distances", "csv", b"from,to,distance\n313344,313349,0.8\n")
-    assert list(read("flow", {"start": "2018-09-01"}, RawFolder(tmp_path)).values) == ["313344", "313349"]
+    assert list(READERS.read("flow", {"start": "2018-09-01"}, RawFolder(tmp_path)).values) == ["313344", "313349"]
 
 
 def test_knowair_takes_the_last_channel(tmp_path: Path, put: Put) -> None:
@@ -150,7 +150,7 @@ def test_knowair_takes_the_last_channel(tmp_path: Path, put: Put) -> None:
     np.save(tmp_path / "made.npy", data)
     put(tmp_path, "values", "npy", tmp_path / "made.npy")
     put(tmp_path, "cities", "csv", b"0 Beijing 116.4 40.0\n1 Tianjin 117.3 39.1\n")
-    table = read("knowair", {}, RawFolder(tmp_path))
+    table = READERS.read("knowair", {}, RawFolder(tmp_path))
     np.testing.assert_array_equal(table.values["Tianjin"], data[:, 1, -1])
     assert table.values.index[1] == pd.Timestamp("2015-01-01 03:00")
 
@@ -167,7 +167,7 @@ def test_beijing_reads_a_station_from_its_file_and_from_the_archive_of_archives(
     for form, content in (("csv.xz", lzma.compress(rows.encode())), ("zip", outer.getvalue())):
         put(tmp_path / form, "stations", "csv", b"station,lat,lon\nTiantan,39.9,116.4\n")
         put(tmp_path / form, "Tiantan", form, content)
-        tables.append(read("beijing", {}, RawFolder(tmp_path / form)))
+        tables.append(READERS.read("beijing", {}, RawFolder(tmp_path / form)))
     for table in tables:
         np.testing.assert_array_equal(table.values["Tiantan"], [6, np.nan])
         assert table.features is not None
@@ -188,5 +188,5 @@ def test_a_file_that_is_not_its_form_is_one_line(
     put(tmp_path, "distances", "csv", b"from,to,cost\n")
     put(tmp_path, "values", form, content)
     with pytest.raises(InputError, match=line) as caught:
-        read("flow", {"start": "2018-01-01"}, RawFolder(tmp_path))
+        READERS.read("flow", {"start": "2018-01-01"}, RawFolder(tmp_path))
     assert "\n" not in str(caught.value)

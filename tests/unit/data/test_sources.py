@@ -9,7 +9,7 @@ import pytest
 from fedloom.config.dataset import PanelDataset, TrajectoryDataset, read_dataset, read_section
 from fedloom.data.panels.readers import READERS
 from fedloom.data.panels.settings import PanelSettings
-from fedloom.data.points.readers import POINT_READERS
+from fedloom.data.points.readers import READERS as POINT_READERS
 from fedloom.data.series.settings import SeriesSettings
 from fedloom.data.sources import Form, RawFile, Wheel
 from fedloom.data.trajectories.build import READERS as TRAJECTORY_READERS
@@ -39,7 +39,7 @@ def test_a_file_names_a_public_address_or_says_that_there_is_none() -> None:
 
 
 def test_panel_settings_name_one_origin_and_name_parts() -> None:
-    with pytest.raises(InputError, match="expected one of reader, generate, trips, areas, found none"):
+    with pytest.raises(InputError, match="expected one of reader, regimes, trips, areas, found none"):
         PanelSettings("toy", "mph", 5)
     with pytest.raises(InputError, match="part: expected a name"):
         read_section(PanelSettings, '{"dataset": "a", "unit": "b", "interval_minutes": 5, "reader": "csv", '
@@ -51,13 +51,13 @@ def test_every_dataset_reads_and_its_sections_survive_the_way_to_a_script(path: 
     dataset = read_dataset(path)
     if isinstance(dataset, PanelDataset):
         assert dataset.panel.dataset == path.stem
-        readers = READERS | POINT_READERS
+        readers = READERS.by_name | POINT_READERS.by_name
         assert dataset.panel.reader is None or dataset.panel.reader in readers
         assert read_section(PanelSettings, dataset.settings("panel")) == dataset.panel
         assert read_section(PanelPartitionSettings, dataset.settings("partition")) == dataset.partition
     elif isinstance(dataset, TrajectoryDataset):
         assert dataset.trajectories.dataset == path.stem
-        assert dataset.trajectories.reader is None or dataset.trajectories.reader in TRAJECTORY_READERS
+        assert dataset.trajectories.reader is None or dataset.trajectories.reader in TRAJECTORY_READERS.by_name
         assert read_section(TrajectorySettings, dataset.settings("trajectories")) == dataset.trajectories
         assert read_section(TrajectoryPartitionSettings, dataset.settings("partition")) == dataset.partition
     else:

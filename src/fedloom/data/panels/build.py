@@ -13,12 +13,13 @@ from fedloom.data.panels.clean import null_missing, regular
 from fedloom.data.panels.clients import combined, with_horizons, with_passive
 from fedloom.data.panels.graph import graph_edges
 from fedloom.data.panels.panel import Panel
-from fedloom.data.panels.readers import read
+from fedloom.data.panels.readers import READERS
 from fedloom.data.panels.regimes import generate
 from fedloom.data.panels.settings import PanelSettings, Select
 from fedloom.data.points.blocks import Progress, Tally
 from fedloom.data.points.hexagons import hexagon_table
-from fedloom.data.points.readers import generated_points, read_points
+from fedloom.data.points.readers import READERS as POINT_READERS
+from fedloom.data.points.readers import generated_points
 from fedloom.data.tables import RawFolder, Table
 from fedloom.errors import InputError
 
@@ -29,8 +30,8 @@ def build_panel(settings: PanelSettings, raw: Path, progress: Progress = lambda 
     ``progress`` hears of every block of points that is counted. Raises InputError for raw files that are missing,
     damaged or not what the settings say.
     """
-    if settings.generate is not None:
-        panel = generate(settings.generate, settings.dataset)
+    if settings.regimes is not None:
+        panel = generate(settings.regimes, settings.dataset)
         return dataclasses.replace(panel, about=panel.about | {"part": settings.part, "unit": settings.unit})
     table = _table(settings, RawFolder(raw), progress)
     table = with_passive(combined(table, settings.combine, settings.dataset), settings.passive, settings.dataset)
@@ -71,8 +72,8 @@ def _table(settings: PanelSettings, raw: RawFolder, progress: Progress) -> Table
     else:
         assert settings.reader is not None
         if settings.hexagons is None:
-            return read(settings.reader, settings.options, raw)
-        blocks = read_points(settings.reader, settings.options, raw, tally, progress)
+            return READERS.read(settings.reader, settings.options, raw)
+        blocks = POINT_READERS.read(settings.reader, settings.options, raw, tally, progress)
     assert settings.hexagons is not None
     axis = settings.interval_minutes, settings.timezone
     return hexagon_table(blocks, settings.hexagons, *axis, tally, settings.dataset)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
-from fedloom.data.named import named_reader
-from fedloom.data.panels.settings import Option
+from fedloom.data.named import Readers
 from fedloom.data.raw import Raw
 from fedloom.data.tables import RawFolder, Table, numbers, parse_stamps, read_array, read_table, read_wide
 from fedloom.errors import InputError
-
-Reader = Callable[..., Table]
 
 
 def speed(raw: RawFolder, *, header: bool = True) -> Table:
@@ -174,9 +170,8 @@ def csv(raw: RawFolder) -> Table:
     positions = edges = features = None
     if raw.has("nodes"):
         file = raw.open("nodes")
-        positions = _columns(read_table(file, dtype={"id": "str"}), ["id", "lat", "lon"], str(file.path)).set_index(
-            "id"
-        )
+        listed = _columns(read_table(file, dtype={"id": "str"}), ["id", "lat", "lon"], str(file.path))
+        positions = listed.set_index("id")
     if raw.has("edges"):
         file = raw.open("edges")
         edges = _columns(read_table(file, dtype={"src": "str", "dst": "str"}), ["src", "dst", "weight"], str(file.path))
@@ -185,14 +180,7 @@ def csv(raw: RawFolder) -> Table:
     return Table(values, positions, edges=edges, features=features)
 
 
-READERS: dict[str, Reader] = {
-    reader.__name__: reader for reader in (speed, flow, knowair, pedestrians, beijing, scats, detectors, csv)
-}
-
-
-def read(name: str, options: dict[str, Option], raw: RawFolder) -> Table:
-    """The table that reader ``name`` makes of ``raw``. Raises InputError for an unknown reader or option."""
-    return named_reader(READERS, name, options, "panel")(raw, **options)
+READERS = Readers[Table]("panel", speed, flow, knowair, pedestrians, beijing, scats, detectors, csv)
 
 
 def _positions(table: pd.DataFrame, lat: str, lon: str) -> pd.DataFrame:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fedloom.data.named import Option
 from fedloom.data.panels.areas import Areas
 from fedloom.data.panels.regimes import Regimes
 from fedloom.data.points.settings import Hexagons
 from fedloom.data.points.trips import Trips
 from fedloom.errors import InputError
-
-Option = str | int | float | bool | None
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Graph:
     max_distance: float | None = None  # longer distances are infinite
 
 
-ORIGINS = ("reader", "generate", "trips", "areas")
+ORIGINS = ("reader", "regimes", "trips", "areas")
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class PanelSettings:
     part: str | None = None  # how a part of an official dataset is named wherever its numbers appear
     reader: str | None = None  # a name of fedloom.data.panels.readers
     options: dict[str, Option] = field(default_factory=dict)
-    generate: Regimes | None = None
+    regimes: Regimes | None = None
     trips: Trips | None = None
     areas: Areas | None = None
     hexagons: Hexagons | None = None
@@ -75,7 +74,7 @@ class PanelSettings:
             raise InputError(f"panel: expected one of {', '.join(ORIGINS)}, found {' and '.join(named) or 'none'}")
         if self.trips is not None and self.hexagons is None:
             raise InputError("panel: hexagons: expected where trips are generated, found none")
-        if self.hexagons is not None and (self.generate is not None or self.areas is not None):
+        if self.hexagons is not None and (self.regimes is not None or self.areas is not None):
             raise InputError(f"panel: hexagons: expected points of a reader or of trips, found {named[0]}")
         empty = [name for name, covariates in self.passive.items() if not covariates]
         if empty:

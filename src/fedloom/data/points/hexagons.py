@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import repeat
 
 import h3.api.basic_int as h3
+import h3.api.basic_str as h3_text
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -63,6 +64,13 @@ def neighbours(cells: NDArray[np.uint64]) -> pd.DataFrame:
     pairs = [(a, b) for a in sorted(here) for b in sorted(h3.grid_disk(a, 1)) if b != a and b in here]
     src, dst = ([format(pair[end], "x") for pair in pairs] for end in (0, 1))
     return edge_table(src, dst, np.ones(len(pairs)))
+
+
+def borders(names: list[str]) -> list[Floats] | None:
+    """Return the closed outline of every cell as (lon, lat) [n, 2]; None where a name is not that of a cell."""
+    if not all(h3_text.is_valid_cell(name) for name in names):
+        return None
+    return [np.array([*corners, corners[0]])[:, ::-1] for corners in map(h3_text.cell_to_boundary, names)]
 
 
 class Clock:

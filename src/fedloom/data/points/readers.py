@@ -6,7 +6,7 @@ Files are streamed in blocks of some megabytes, so memory does not grow with the
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, BinaryIO, NamedTuple
 
@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from fedloom.data.named import named_reader
-from fedloom.data.panels.settings import Option
+from fedloom.data.named import Readers
 from fedloom.data.points.blocks import Floats, Integers, Points, Progress, Tally, Vehicles
 from fedloom.data.points.polylines import BAD, parse_polylines, repeated, stamps
 from fedloom.data.points.trips import Trips, trip_frames
@@ -29,8 +28,6 @@ BLOCK_BYTES = 16 << 20
 BLOCK_ROWS = 500_000
 SECONDS = 15
 PORTO = ("TRIP_ID", "TAXI_ID", "TIMESTAMP", "MISSING_DATA", "POLYLINE")
-
-PointReader = Callable[..., Iterator[Points]]
 
 
 class Block(NamedTuple):
@@ -113,14 +110,7 @@ def generated_points(settings: Trips, tally: Tally, progress: Progress) -> Itera
         progress(tally.points, day / settings.days)
 
 
-POINT_READERS: dict[str, PointReader] = {reader.__name__: reader for reader in (polylines, trips, points)}
-
-
-def read_points(
-    name: str, options: dict[str, Option], raw: RawFolder, tally: Tally, progress: Progress
-) -> Iterator[Points]:
-    """The blocks that reader ``name`` makes of ``raw``. Raises InputError for an unknown reader or option."""
-    return named_reader(POINT_READERS, name, options, "panel: hexagons")(raw, tally, progress, **options)
+READERS = Readers[Iterator[Points]]("panel: hexagons", polylines, trips, points)
 
 
 def _columns(time: str, lat: str, lon: str, divisor: int) -> tuple[str, str, str]:

@@ -6,19 +6,16 @@ arguments. What has to be cleaned is cleaned afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
-from fedloom.data.named import named_reader
-from fedloom.data.panels.settings import Option
+from fedloom.data.named import Option, Readers
 from fedloom.data.raw import Raw
 from fedloom.data.series.recordings import Recording
 from fedloom.data.tables import numbers, parse_stamps, read_lines, read_table
 from fedloom.errors import InputError
-
-Reader = Callable[..., list[Recording]]
 
 
 def table(
@@ -90,12 +87,12 @@ def cases(raw: Raw, name: str) -> list[Recording]:
     return found
 
 
-READERS: dict[str, Reader] = {reader.__name__: reader for reader in (table, tsf, cases)}
+READERS = Readers[list[Recording]]("series", table, tsf, cases)
 
 
 def read_recordings(reader: str, raw: Raw, name: str, options: dict[str, Option]) -> list[Recording]:
     """What ``reader`` makes of ``raw``. Raises InputError for an unknown reader or option, or a file without series."""
-    found = named_reader(READERS, reader, options, "series")(raw, name, **options)
+    found = READERS.read(reader, options, raw, name)
     if not found or min(recording.length for recording in found) == 0:
         raise InputError(f"{raw.path}: expected series, found none")
     return found

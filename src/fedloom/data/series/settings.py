@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fedloom.data.panels.settings import Option
+from fedloom.data.named import Option
 from fedloom.data.series.table import TASKS
 from fedloom.data.series.tsgen import TsGen
 from fedloom.data.split import Split, require_split

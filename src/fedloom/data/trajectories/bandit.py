@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedloom.data.raw import Raw
 from fedloom.data.tables import RawFolder, parse_stamps, read_table
 from fedloom.data.trajectories.owners import owner_parts
 from fedloom.data.trajectories.sequences import (
@@ -42,24 +43,8 @@ def open_bandit(raw: RawFolder, *, items: int = 80, longest: int = 50) -> Sequen
     The context holds nothing of the item that is shown, which would give the action away. The affinity of a user to the
     items is summed over six blocks of item ids. A user feature is coded by the levels that training rows have.
     """
-    file = raw.open("impressions")
-    table = read_table(file, index_col=0)
     affinity = [f"user-item_affinity_{number}" for number in range(items)]
-    missing = [
-        name for name in ["timestamp", "item_id", "click", "propensity_score", *USER, *affinity] if name not in table
-    ]
-    if missing:
-        raise InputError(f"{file.path}: expected a column {missing[0]!r}, found none")
-    item, click, share = table["item_id"], table["click"], table["propensity_score"]
-    refuse_rows(~item.isin(range(items)), item, file.path, "item_id", f"an id from 0 to {items - 1}")
-    refuse_rows(~click.isin((0, 1)), click, file.path, "click", "0 or 1")
-    refuse_rows(~((share > 0) & (share <= 1)), share, file.path, "propensity_score", "above 0 and at most 1")
-    refuse_rows(~table["position"].isin(POSITIONS), table["position"], file.path, "position", "1, 2 or 3")
-    stamps = parse_stamps(
-        pd.to_datetime(table["timestamp"], format="ISO8601", utc=True).dt.tz_localize(None), file.path
-    )
-    refuse_turning_back(pd.Series(stamps), file.path, "timestamp")
-    table, again = without_duplicates(table.assign(timestamp=stamps))
+    table, again = _impressions(raw.open("impressions"), items, affinity)
     user = table[USER].astype("str")
     owner = user[USER[0]].str.cat(user[USER[1:]], sep="/").to_numpy(np.str_)
     parts = cut(owner, None, longest)
@@ -85,6 +70,25 @@ def open_bandit(raw: RawFolder, *, items: int = 80, longest: int = 50) -> Sequen
         "exclusions": {"duplicate_rows": again},
     }
     return Sequences(owner[parts.first], steps, about, user["user_feature_0"].iloc[parts.first].to_numpy(np.str_))
+
+
+def _impressions(file: Raw, items: int, affinity: list[str]) -> tuple[pd.DataFrame, int]:
+    """The rows, checked, each once, and how many repeated another."""
+    table = read_table(file, index_col=0)
+    needed = ["timestamp", "item_id", "click", "propensity_score", "position", *USER, *affinity]
+    missing = [name for name in needed if name not in table]
+    if missing:
+        raise InputError(f"{file.path}: expected a column {missing[0]!r}, found none")
+    item, click, share = table["item_id"], table["click"], table["propensity_score"]
+    refuse_rows(~item.isin(range(items)), item, file.path, "item_id", f"an id from 0 to {items - 1}")
+    refuse_rows(~click.isin((0, 1)), click, file.path, "click", "0 or 1")
+    refuse_rows(~((share > 0) & (share <= 1)), share, file.path, "propensity_score", "above 0 and at most 1")
+    refuse_rows(~table["position"].isin(POSITIONS), table["position"], file.path, "position", "1, 2 or 3")
+    stamps = parse_stamps(
+        pd.to_datetime(table["timestamp"], format="ISO8601", utc=True).dt.tz_localize(None), file.path
+    )
+    refuse_turning_back(pd.Series(stamps), file.path, "timestamp")
+    return without_duplicates(table.assign(timestamp=stamps))
 
 
 def _context(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from fedloom.data.named import named_reader
+from fedloom.data.named import Readers
 from fedloom.data.tables import RawFolder
 from fedloom.data.trajectories.bandit import open_bandit
 from fedloom.data.trajectories.diabetes import diabetes
@@ -16,9 +15,7 @@ from fedloom.data.trajectories.settings import TrajectorySettings
 from fedloom.data.trajectories.statics import statics
 from fedloom.data.trajectories.table import TrajectorySet
 
-READERS: dict[str, Callable[..., Sequences]] = {
-    reader.__name__: reader for reader in (statics, diabetes, open_bandit, csv)
-}
+READERS = Readers[Sequences]("trajectories", statics, diabetes, open_bandit, csv)
 
 
 def build_trajectories(settings: TrajectorySettings, raw: Path) -> TrajectorySet:
@@ -29,5 +26,5 @@ def build_trajectories(settings: TrajectorySettings, raw: Path) -> TrajectorySet
     if settings.generate is not None:
         return generate(settings.generate, settings.dataset)
     assert settings.reader is not None
-    read = named_reader(READERS, settings.reader, settings.options, "trajectories")
-    return read(RawFolder(raw), **settings.options).named(settings.dataset, settings.part, settings.unit)
+    found = READERS.read(settings.reader, settings.options, RawFolder(raw))
+    return found.named(settings.dataset, settings.part, settings.unit)

@@ -81,16 +81,13 @@ def diabetes(raw: RawFolder, *, variant: str = "strict", longest: int = 20, rare
     owner = table["patient_nbr"].to_numpy(np.str_)
     train = owner_parts(owner) == "train"
     drugs = table[DRUGS[0]].str.cat(table[DRUGS[1:]], sep="/")
-    seen = drugs[train].value_counts()
-    codes = Codes.of(drugs[train & drugs.isin(seen.index[seen >= rare]).to_numpy()])
-    # Code 0 is "any other": it goes to the end, so that it stands beside the padding id and not in front of real ones.
-    action = (codes(drugs) - 1) % codes.count
+    action, codes = _actions(drugs, train, rare)
     names, kinds, context = _context(table, parts, train, variant)
     steps = Steps(
         start=parts.start,
         x=_patient(table, parts),
         a=context,
-        t=action.astype(np.int32),
+        t=action,
         y=(table["readmitted"] == "<30").to_numpy(np.float32),
         propensity=np.full(len(table), np.nan),
     )
@@ -156,6 +153,14 @@ def _clean(table: pd.DataFrame, file: Raw) -> tuple[pd.DataFrame, dict[str, int]
     unknown = ~table["gender"].isin(("Female", "Male"))
     table = table[~unknown].reset_index(drop=True)
     return table, {"duplicate_rows": again, "rows_of_unknown_gender": int(unknown.sum())}
+
+
+def _actions(drugs: pd.Series, train: NDArray[np.bool_], rare: int) -> tuple[NDArray[np.int32], Codes]:
+    """What was done at each stay, and the codes of what training rows have at least ``rare`` times."""
+    seen = drugs[train].value_counts()
+    codes = Codes.of(drugs[train & drugs.isin(seen.index[seen >= rare]).to_numpy()])
+    # Code 0 is "any other": it goes to the end, so that it stands beside the padding id and not in front of real ones.
+    return ((codes(drugs) - 1) % codes.count).astype(np.int32), codes
 
 
 def _patient(table: pd.DataFrame, parts: Cut) -> NDArray[np.float32]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from fedloom.data.raw import Raw
 from fedloom.data.tables import RawFolder, numbers, read_table
 from fedloom.data.trajectories.sequences import Sequences, cut, refuse_rows, without_duplicates
 from fedloom.data.trajectories.table import Steps
@@ -20,32 +21,8 @@ def csv(raw: RawFolder, *, actions: int, longest: int = 50) -> Sequences:
     Times (numbers or stamps) never fall within an owner; actions are whole numbers below ``actions``; outcomes lie in
     [0, 1]. An owner without steps and a row that repeats another are left out and counted.
     """
-    file = raw.open("steps")
-    table = read_table(file, dtype={"owner": "str"})
-    missing = [name for name in NEEDED if name not in table]
-    if missing:
-        raise InputError(f"{file.path}: expected columns {', '.join(NEEDED)}, found no {missing[0]!r}")
-    where = file.path
-    table = table.assign(propensity=table.get("propensity", np.nan))
+    table, again = _steps(raw.open("steps"), actions)
     context = [name for name in table.columns if name not in [*NEEDED, "propensity"]]
-    numbered = numbers(table[["action", "outcome", "propensity", *context]], where)
-    table = pd.concat([table[["owner", "time"]], numbered], axis=1)
-    refuse_rows(table["owner"].isna(), table["owner"], where, "owner", "a name")
-    refuse_rows(
-        ~table["action"].isin(range(actions)), table["action"], where, "action", f"an id from 0 to {actions - 1}"
-    )
-    refuse_rows(~table["outcome"].between(0, 1), table["outcome"], where, "outcome", "a number from 0 to 1")
-    share = table["propensity"]
-    refuse_rows((share <= 0) | (share > 1), share, where, "propensity", "above 0 and at most 1, or empty")
-    time = (
-        table["time"]
-        if pd.api.types.is_numeric_dtype(table["time"])
-        else pd.to_datetime(table["time"], errors="coerce")
-    )
-    refuse_rows(time.isna(), table["time"], where, "time", "a number or a stamp")
-    before = time.groupby(table["owner"]).shift()
-    refuse_rows(time < before, table["time"], where, "time", "one that does not lie before the owner's last")
-    table, again = without_duplicates(table)
     parts = cut(table["owner"].to_numpy(np.str_), None, longest)
     table = table.iloc[parts.order]
     owner = table["owner"].to_numpy(np.str_)
@@ -71,6 +48,35 @@ def csv(raw: RawFolder, *, actions: int, longest: int = 50) -> Sequences:
         },
     }
     return Sequences(owner[parts.first], steps, about)
+
+
+def _steps(file: Raw, actions: int) -> tuple[pd.DataFrame, int]:
+    """The steps, checked, as numbers, each once, and how many repeated another."""
+    table = read_table(file, dtype={"owner": "str"})
+    where = file.path
+    missing = [name for name in NEEDED if name not in table]
+    if missing:
+        raise InputError(f"{where}: expected columns {', '.join(NEEDED)}, found no {missing[0]!r}")
+    table = table.assign(propensity=table.get("propensity", np.nan))
+    context = [name for name in table.columns if name not in [*NEEDED, "propensity"]]
+    numbered = numbers(table[["action", "outcome", "propensity", *context]], where)
+    table = pd.concat([table[["owner", "time"]], numbered], axis=1)
+    refuse_rows(table["owner"].isna(), table["owner"], where, "owner", "a name")
+    refuse_rows(
+        ~table["action"].isin(range(actions)), table["action"], where, "action", f"an id from 0 to {actions - 1}"
+    )
+    refuse_rows(~table["outcome"].between(0, 1), table["outcome"], where, "outcome", "a number from 0 to 1")
+    share = table["propensity"]
+    refuse_rows((share <= 0) | (share > 1), share, where, "propensity", "above 0 and at most 1, or empty")
+    time = (
+        table["time"]
+        if pd.api.types.is_numeric_dtype(table["time"])
+        else pd.to_datetime(table["time"], errors="coerce")
+    )
+    refuse_rows(time.isna(), table["time"], where, "time", "a number or a stamp")
+    before = time.groupby(table["owner"]).shift()
+    refuse_rows(time < before, table["time"], where, "time", "one that does not lie before the owner's last")
+    return without_duplicates(table)
 
 
 def _owners(raw: RawFolder, owner: np.ndarray) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fedloom.data.panels.settings import Option
+from fedloom.data.named import Option
 from fedloom.data.trajectories.dkt.settings import DktSynth
 from fedloom.errors import InputError
 
@@ -16,7 +16,7 @@ class TrajectorySettings:
     dataset: str
     unit: str  # of the outcome, for captions
     part: str | None = None  # how a part of an official dataset is named wherever its numbers appear
-    reader: str | None = None  # a name of fedloom.data.trajectory_readers
+    reader: str | None = None  # a name of fedloom.data.trajectories.build
     options: dict[str, Option] = field(default_factory=dict)
     generate: DktSynth | None = None
 

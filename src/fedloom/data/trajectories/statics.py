@@ -40,14 +40,11 @@ def statics(
     owner, item, y, empty = _answers(raw.open("answers"), skill_of)
     parts = cut(owner, None, longest, least)
     item, y, owner = item[parts.order], y[parts.order], owner[parts.order]
-    train = owner_parts(owner[parts.first])[np.repeat(np.arange(len(parts.chunk)), np.diff(parts.start))] == "train"
+    train = owner_parts(owner) == "train"
     difficulty = _difficulty(item[train], y[train], len(skill_of))
     concept = skill_of.to_numpy()
     context = _difficulty(concept[item[train]], y[train], int(concept.max()) + 1)[concept[item]]
-    action = item
-    if variant == "difficulty":
-        limits = np.quantile(difficulty[item[train]], np.arange(1, bins) / bins)
-        action = np.searchsorted(limits, difficulty[item], side="right")
+    action = item if variant == "item" else _quantile(difficulty[item], train, bins)
     steps = Steps(
         start=parts.start,
         x=_record_before(parts, item, y),
@@ -117,6 +114,12 @@ def _difficulty(group: NDArray[np.int64], y: NDArray[np.int64], groups: int) -> 
     mean = y.mean()
     right = np.bincount(group, weights=y, minlength=groups)
     return 1 - (right + PSEUDO_COUNT * mean) / (np.bincount(group, minlength=groups) + PSEUDO_COUNT)
+
+
+def _quantile(values: NDArray[np.float64], train: NDArray[np.bool_], bins: int) -> NDArray[np.int64]:
+    """Which of ``bins`` quantiles of the training rows each value lies in."""
+    limits = np.quantile(values[train], np.arange(1, bins) / bins)
+    return np.searchsorted(limits, values, side="right")
 
 
 def _record_before(parts: Cut, item: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.float32]:

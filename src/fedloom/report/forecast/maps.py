@@ -11,7 +11,7 @@ from matplotlib.colors import Colormap, Normalize, TwoSlopeNorm
 from numpy.typing import NDArray
 
 from fedloom.data.panels.panel import read_panel
-from fedloom.data.points.cells import borders
+from fedloom.data.points.hexagons import borders
 from fedloom.errors import InputError
 from fedloom.report.costs import budget
 from fedloom.report.figure import Figure

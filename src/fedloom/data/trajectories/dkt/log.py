@@ -8,7 +8,8 @@ from fedloom.data.trajectories.dkt.counterfactual import BATCH, Prefix, rollout
 from fedloom.data.trajectories.dkt.noise import Array, Ints, uniform
 from fedloom.data.trajectories.dkt.settings import DktSynth
 from fedloom.data.trajectories.dkt.world import World
-from fedloom.data.trajectories.table import Steps, TrajectorySet, pad, trajectory_table
+from fedloom.data.trajectories.sequences import Sequences
+from fedloom.data.trajectories.table import Steps, TrajectorySet, pad
 
 
 def generate(settings: DktSynth, dataset: str = "dkt-synth", batch: int = BATCH) -> TrajectorySet:
@@ -28,7 +29,6 @@ def generate(settings: DktSynth, dataset: str = "dkt-synth", batch: int = BATCH)
     propensity = np.stack(
         [world.propensity(students, log.a[:, step], log.t[:, step]) for step in range(settings.length)], axis=1
     )
-    names = [f"s{unit:07d}" for unit in units]
     steps = Steps(
         start=np.arange(settings.sequences + 1) * settings.length,
         x=students.x.astype(np.float32),
@@ -38,23 +38,17 @@ def generate(settings: DktSynth, dataset: str = "dkt-synth", batch: int = BATCH)
         propensity=propensity.ravel(),
     )
     about = {
-        "dataset": dataset,
-        "part": None,
-        "unit": "answered right",
         "actions": world.oracle.items,
         "other_action": None,
-        "dx": students.x.shape[1],
-        "da": 1,
-        "longest": settings.length,
         "x_names": [f"covariate {k + 1}" for k in range(students.x.shape[1])],
         "a_names": ["success so far"],
         "a_kinds": ["continuous"],
-        "rows": settings.sequences,
-        "owners": settings.sequences,
         "exclusions": {},
         "anchors": {"off": world.off, "on": world.on},
     }
-    return TrajectorySet(trajectory_table(units, names, steps, [f"site{site:02d}" for site in students.site]), about)
+    names = np.array([f"s{unit:07d}" for unit in units])
+    sites = np.array([f"site{site:02d}" for site in students.site])
+    return Sequences(names, steps, about, sites).named(dataset, None, "answered right")
 
 
 def logged(data: TrajectorySet) -> tuple[Ints, Prefix]:

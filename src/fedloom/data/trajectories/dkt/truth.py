@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedloom.data.trajectories.dkt.counterfactual import POLICIES, Prefix, plan, potentials, rollout, window_values
 from fedloom.data.trajectories.dkt.log import logged
@@ -34,32 +35,16 @@ def build_truth(settings: DktSynth, truth: TruthSettings, data: TrajectorySet) -
         )
     _same_world(world, units, log, data)
     prefix = Prefix(log.t[:, :begun], log.y[:, :begun])
-    outcomes = np.repeat(log.y[None], len(POLICIES), axis=0).astype(np.uint8)
-    for row, policy in enumerate(POLICIES):
-        outcomes[row, :, begun:] = rollout(world, units, plan(world, policy, steps), prefix=prefix).y
     valued = _valued(data, truth.units)
-    chosen = units[valued], Prefix(prefix.t[valued], prefix.y[valued])
-    sample = window_values(world, *chosen, steps, truth.draws)
-    floor = window_values(world, *chosen, steps, truth.floor_draws, stream="floor").transpose(2, 0, 1)
-    short = [window_values(world, *chosen, horizon, truth.draws).mean(axis=2) for horizon in truth.horizons]
-    error = sample.std(axis=2, ddof=1) / np.sqrt(truth.draws)
-    effect = (sample[1] - sample[0]).std(axis=1, ddof=1) / np.sqrt(truth.draws)
-
-    def of_all(values: Array) -> Array:
-        whole = np.full((*values.shape[:-1], len(units)), np.nan)
-        whole[..., valued] = values
-        return whole
-
+    values = _values(world, units, prefix, valued, steps, truth)
+    error = np.ascontiguousarray(values["values_se"][:, valued])
     return Truth(
         id=units,
         potentials=potentials(world, units, log, np.array([world.off, world.on])),
         anchor_propensity=_anchor_propensity(world, units, log),
-        values=of_all(sample.mean(axis=2)),
-        values_se=of_all(error),
-        effect_se=of_all(effect),
-        floor=of_all(floor).astype(np.float32),
-        horizon_values=of_all(np.array(short).reshape(-1, len(POLICIES), len(valued))),
-        outcomes=outcomes,
+        outcomes=_outcomes(world, units, log, prefix, steps),
+        floor=values.pop("floor").astype(np.float32),
+        **values,
         about={
             "dataset": data.about["dataset"],
             "anchors": {"off": world.off, "on": world.on},
@@ -73,6 +58,36 @@ def build_truth(settings: DktSynth, truth: TruthSettings, data: TrajectorySet) -
             "settings": dataclasses.asdict(settings),
         },
     )
+
+
+def _values(
+    world: World, units: Ints, prefix: Prefix, valued: Ints, steps: int, truth: TruthSettings
+) -> dict[str, Array]:
+    """Return those fields of ``Truth`` that only the rows ``valued`` have; NaN for all other units."""
+    chosen = units[valued], Prefix(prefix.t[valued], prefix.y[valued])
+    sample = window_values(world, *chosen, steps, truth.draws)
+    floor = window_values(world, *chosen, steps, truth.floor_draws, stream="floor")
+    short = [window_values(world, *chosen, horizon, truth.draws).mean(axis=2) for horizon in truth.horizons]
+    root = np.sqrt(truth.draws)
+    found = {
+        "values": sample.mean(axis=2),
+        "values_se": sample.std(axis=2, ddof=1) / root,
+        "effect_se": (sample[1] - sample[0]).std(axis=1, ddof=1) / root,
+        "floor": floor.transpose(2, 0, 1),
+        "horizon_values": np.array(short).reshape(-1, len(POLICIES), len(valued)),
+    }
+    whole = {name: np.full((*some.shape[:-1], len(units)), np.nan) for name, some in found.items()}
+    for name, some in found.items():
+        whole[name][..., valued] = some
+    return whole
+
+
+def _outcomes(world: World, units: Ints, log: Prefix, prefix: Prefix, steps: int) -> NDArray[np.uint8]:
+    """Return the answers [P, N, L] that every policy leads to after ``prefix``, with each unit's own noise."""
+    outcomes = np.repeat(log.y[None], len(POLICIES), axis=0).astype(np.uint8)
+    for row, policy in enumerate(POLICIES):
+        outcomes[row, :, -steps:] = rollout(world, units, plan(world, policy, steps), prefix=prefix).y
+    return outcomes
 
 
 def _valued(data: TrajectorySet, count: int) -> Ints:
