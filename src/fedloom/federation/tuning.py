@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.func import grad
 
 from fedloom.federation.optim import Adam
 from fedloom.federation.randomness import bits
-
-Tensors = dict[str, Tensor]
+from fedloom.federation.stack import Bound, Tensors
 
 
 def union(rows: Tensor, size: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
@@ -26,8 +22,18 @@ def union(rows: Tensor, size: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     return rows[own][order], words
 
 
-def tuned(loss: Callable[[Tensors, Any], Tensor], start: Tensors, samples: Any, batch: int, optimiser: Adam) -> Tensors:
-    """``start`` after one pass over ``samples`` (a named tuple of tensors [R, ...]) in minibatches."""
+def tuned(
+    model: Bound, method: str, start: Tensors, samples: tuple[Tensor, ...], batch: int, optimiser: Adam
+) -> Tensors:
+    """``start`` after one pass over ``samples`` (a named tuple of tensors [R, ...]) in minibatches.
+
+    ``method`` of ``model`` is what is made small by the weights of ``start``; the model's other tensors stay.
+    """
+
+    def loss(weights: Tensors, taken: tuple[Tensor, ...]) -> Tensor:
+        error: Tensor = model.holding(weights)(taken, method=method)
+        return error
+
     stacked = {name: value[None].clone() for name, value in start.items()}
     moments = optimiser.start(stacked)
     for begin in range(0, len(samples[0]), batch):

@@ -102,6 +102,10 @@ class PatchTransformer(nn.Module):
         coded = self.deeper(coded, slice(below, None))
         return self.error(self.rebuilt(coded, None if self.domain is None else self.domain.bias), coded, batch)
 
+    def masked_error(self, batch: SeriesWindows) -> Tensor:
+        """Error of windows under the masks that they came with."""
+        return self.judged(self.embedded(batch), batch)
+
     def error(self, rebuilt_BL: Tensor, coded: Coded, batch: SeriesWindows) -> Tensor:
         """Mean squared error over hidden observed points, in the scale of each window's visible part."""
         asked = points(batch.hidden, batch.seen.shape[-1]) * batch.seen * batch.valid[:, None]

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedloom.federation.correction import Correction, corrected, drifted
-from fedloom.federation.method import Uploads
+from fedloom.federation.correction import Correction, GradientCorrection
+from fedloom.federation.method import Clients, Phase, Uploads
 
 CLIENTS = 10
 CURVATURE = torch.linspace(0.5, 3.0, CLIENTS, dtype=torch.float64)[:, None] * torch.tensor([[1.0, 2.0]]).double()
@@ -17,22 +17,22 @@ OPTIMUM = (CURVATURE * CENTRE).sum(0) / CURVATURE.sum(0)
 
 def rounds(kind: Correction, beta: float, count: int, shrink: Tensor | None = None, clients: int = CLIENTS) -> Tensor:
     """Server weights [count + 1, 2]: clients minimise a/2 |w - c|^2, or with ``shrink`` go a share of the way to c."""
-    weights, drift = {"w": torch.zeros(2, dtype=torch.float64)}, {"w": torch.zeros(2, dtype=torch.float64)}
-    g = torch.zeros(clients, 2, dtype=torch.float64)
-    path = [weights["w"]]
+    how = GradientCorrection(kind, beta, ("w",))
+    everyone, sizes, zeros = torch.arange(clients), torch.ones(clients), torch.zeros(clients, 2, dtype=torch.float64)
+    server = {"w": zeros[0], "drift/w": zeros[0], "clients": torch.tensor([clients])}
+    buffers = {"received": zeros, "drift": zeros}
+    path = [server["w"]]
     a, c = CURVATURE[:clients], CENTRE[:clients]
     for _ in range(count):
-        start = weights["w"]
+        start = server["w"].expand(clients, 2)
+        buffers |= how.begin(Phase("train"), Clients(everyone, sizes, {"w": start}, buffers, {}))
+        step = 1 - torch.exp(-0.3 * a) if shrink is None else shrink
+        local = start + step * (c - start)
         if kind == "feddyn":
-            local = (a * c + g + beta * start) / (a + beta)
-            g = drifted(local, start, g, beta)
-        else:
-            step = 1 - torch.exp(-0.3 * a) if shrink is None else shrink
-            local = start + step * (c - start)
-        uploads = Uploads(torch.arange(clients), torch.ones(clients), {"w": local})
-        weights, drift = corrected(kind, beta, torch.tensor([clients]), weights, drift, uploads)
-        path.append(weights["w"])
-        drift = drift or {"w": torch.zeros(2, dtype=torch.float64)}
+            local = (a * c + buffers["drift"] + beta * start) / (a + beta)
+        buffers |= how.begin(Phase("settle"), Clients(everyone, sizes, {"w": local}, buffers, {}))
+        server |= how.corrected(server, Uploads(everyone, sizes, {"w": local}))
+        path.append(server["w"])
     return torch.stack(path)
 
 

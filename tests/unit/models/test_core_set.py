@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedloom.models.layers.core_set import DRAW_AT_ONCE, amplitude_noise, draw, matched, mismatch, standardised
+from fedloom.models.layers.core_set import DRAW_AT_ONCE, amplitude_noise, draw, standardised
+from fedloom.models.layers.gradient_matching import matched, mismatch
 
 ROWS, LENGTH = 6, 24
 

@@ -1,26 +1,27 @@
 """Core-sets: a few windows whose gradient is that of a client's data, and the noise that blurs them.
 
-FeDaL, Sec. on GBE: L_match = |grad f(C) - grad f(x)|^2; before upload the amplitudes of C's Fourier transform are
-noised and its phases kept. The noise is obfuscation: it gives no guarantee of privacy.
+FeDaL, Sec. on GBE: before upload the amplitudes of a core-set's Fourier transform are noised and its phases kept. The
+noise is obfuscation: it gives no guarantee of privacy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import grad, grad_and_value
 
 from fedloom.federation.masking import hide, visible_scale
-from fedloom.federation.stack import Bound, matching
-from fedloom.federation.tasks.series import SeriesWindows
-
-Tensors = dict[str, Tensor]
+from fedloom.federation.method import Clients, Moment, Noise, Outcome, Phase, Step, Uploads
+from fedloom.federation.randomness import uniform
+from fedloom.federation.stack import Bound, Tensors
+from fedloom.federation.tasks.series import SeriesTask, SeriesWindows
+from fedloom.federation.tuning import union
+from fedloom.models.layers.gradient_matching import learned, own_rows
 
 LARGEST = 5.0  # in deviations of a row
 DRAW_AT_ONCE = 16  # rows that one minibatch gives
-RATE, FIRST, SECOND = 0.05, 0.9, 0.999  # Adam on the windows
+REAL_BATCHES = 6  # minibatches that a core-set is matched to, one after the other
 
 
 class CoreSet(nn.Module):
@@ -69,53 +70,77 @@ def amplitude_noise(rows_KL: Tensor, normal_KL: Tensor, strength: float) -> Tens
     return torch.fft.irfft(spectrum * factor, n=rows_KL.shape[-1])
 
 
-def own_rows(core: Tensors) -> Tensor:
-    """1 for each of the K rows that the client may have, else 0."""
-    rows = core["learned"]
-    return (torch.arange(len(rows), device=rows.device) < core["size"]).to(rows.dtype)
+@dataclass(frozen=True)
+class CoreSets:
+    """How clients build core-sets at the weights that training ended with, and how a server takes them.
 
-
-def learned(model: Bound, real: SeriesWindows, core: Tensors, last: int, steps: int) -> tuple[Tensors, Tensor]:
-    """The core-set after ``steps`` towards the gradient of a real minibatch, and the mismatch [2] at both ends.
-
-    It is the gradient of the masked error by a ``PatchTransformer``'s layer number ``last`` and head; what lies below
-    is encoded once for the real windows, and anew for every step of the core-set's.
+    At most ``rows`` windows, and ``share`` of a client's; ``steps`` of Adam on each of ``REAL_BATCHES`` minibatches
+    towards the gradient of the model's layer number ``last``; ``noise`` is that of the amplitudes.
     """
-    weights = {name: model[name] for name in matching(model.tensors, (f"layers.{last}", "norm", "head"))}
 
-    def loss(weights: Tensors, coded: tuple[Tensor, ...], windows: SeriesWindows) -> Tensor:
-        error: Tensor = model.holding(weights)(coded, windows, last, method="judged")
-        return error
+    rows: int
+    share: float
+    steps: int
+    noise: float
+    last: int
 
-    def of_rows(weights: Tensors, x: Tensor) -> Tensor:
-        windows = SeriesWindows(x, torch.ones_like(x), core["hidden"], own_rows(core))
-        return loss(weights, model(windows, slice(last), method="encode"), windows)
+    def size(self, windows_C: Tensor) -> Tensor:
+        """How many rows clients with so many training windows may have, [C]."""
+        return (windows_C * self.share).floor().clamp(max=self.rows)
 
-    target = grad(loss)(weights, model(real, slice(last), method="encode"), real)
-    return matched(of_rows, weights, target, core, steps)
+    # -- clients -------------------------------------------------------------------------------------------------
 
+    def phases(self) -> tuple[Phase, Phase]:
+        """Windows are drawn, then matched; neither takes a gradient step on the model."""
+        draws = -(-self.rows // DRAW_AT_ONCE)
+        settle = Phase("settle", epochs=1, batches=draws, download=False, upload=False)
+        return settle, Phase("match", epochs=1, batches=REAL_BATCHES, download=False)
 
-def mismatch(loss: Callable[[Tensors, Tensor], Tensor], weights: Tensors, target: Tensors, rows_KL: Tensor) -> Tensor:
-    """Squared distance between the gradients of ``loss(weights, rows)`` and ``target``, summed over ``weights``."""
-    gradient = grad(loss)(weights, rows_KL)
-    return torch.stack([(gradient[name] - value).square().sum() for name, value in target.items()]).sum()
+    def emptied(self, clients: Clients) -> Tensors:
+        """The core-sets' buffers before they are drawn anew."""
+        of = {f"core.{name}" for name in ("first", "second", "count", "turn")}
+        fresh = {name: torch.zeros_like(value) for name, value in clients.buffers.items() if name in of}
+        return fresh | {"core.size": self.size(clients.weights)[:, None]}
 
+    def step(self, phase: Phase) -> Step:
+        """What a minibatch does in either phase: it changes buffers alone."""
+        if phase.name == "settle":
+            masks = Noise((self.rows, "tokens"), "uniform", per_sample=False)
+            return Step(self.draw, None, name="settle", noise={"core": masks})
+        noise = {"order": Noise(("tokens",), "uniform"), "spectrum": Noise((self.rows, "length"), per_sample=False)}
+        return Step(self.match, None, name="match", noise=noise)
 
-def matched(
-    loss: Callable[[Tensors, Tensor], Tensor], weights: Tensors, target: Tensors, start: Tensors, steps: int
-) -> tuple[Tensors, Tensor]:
-    """``steps`` of Adam on the windows ``start["learned"]`` towards ``target``, and the mismatch [2] at both ends.
+    def draw(self, model: Bound, batch: SeriesWindows, moment: Moment) -> Outcome:
+        """Random training windows as the first core-set, each with a mask of its own."""
+        old = {name: model[f"core.{name}"] for name in ("initial", "hidden", "turn")}
+        drawn = draw(batch.x, batch.seen, old, moment.noise["core"])
+        return Outcome(batch.x.new_zeros(()), {f"core.{name}": value for name, value in drawn.items()})
 
-    ``start`` holds Adam's state too, by the names of ``CoreSet``; so does what comes back.
-    """
-    rows, first, second, count = (start[name] for name in ("learned", "first", "second", "count"))
-    begun = None
-    for _ in range(steps):
-        slope, distance = grad_and_value(lambda r: mismatch(loss, weights, target, r))(rows)
-        begun = distance if begun is None else begun
-        count = count + 1
-        first, second = torch.lerp(slope, first, FIRST), torch.lerp(slope.square(), second, SECOND)
-        unbiased = (second / (1 - SECOND**count)).sqrt() + 1e-8
-        rows = rows - RATE * first / (1 - FIRST**count) / unbiased
-    ends = torch.stack([distance if begun is None else begun, mismatch(loss, weights, target, rows)])
-    return {"learned": rows, "first": first, "second": second, "count": count}, ends
+    def match(self, model: Bound, batch: SeriesWindows, moment: Moment) -> Outcome:
+        """Rows whose gradient, in the last layer and the head, is that of a real minibatch; and the blur."""
+        core = {name.removeprefix("core."): value for name, value in model.tensors.items() if name.startswith("core.")}
+        real = batch._replace(hidden=hide(moment.noise["order"], batch.seen))
+        found, ends = learned(model, real, core, self.last, self.steps)
+        blurred = amplitude_noise(standardised(found["learned"]), moment.noise["spectrum"], self.noise)
+        found["sent"] = blurred * own_rows(core)[:, None]
+        buffers = {f"core.{name}": value for name, value in found.items()}
+        return Outcome(ends[1], buffers, {"match_begun": ends[0], "match_ended": ends[1]})
+
+    # -- what crosses --------------------------------------------------------------------------------------------
+
+    def sent(self, numbers: Tensor, message: Tensors, clients: Clients) -> Tensor:
+        """Of a message's ``numbers`` [c] those that are sent: not the rows beyond a client's own."""
+        if "core" not in message:
+            return numbers
+        return numbers - ((self.rows - self.size(clients.weights)) * message["core"].shape[-1]).to(numbers)
+
+    def received(self, uploads: Uploads) -> Tensors:
+        """What the server keeps of core-sets until it has tuned on them."""
+        size = self.size(uploads.weights)
+        return {"core/rows": uploads["core"], "core/owner": uploads.positions, "core/size": size}
+
+    def union(self, server: Tensors, task: SeriesTask, keys_C: Tensor) -> SeriesWindows:
+        """All rows that the server has received as windows [R, L], each with a mask of its own."""
+        x, keys = union(server["core/rows"], server["core/size"], keys_C[server["core/owner"]])
+        hidden = hide(uniform(keys, (task.tokens,), task.dtype), torch.ones_like(x))
+        return SeriesWindows(x, torch.ones_like(x), hidden, x.new_ones(len(x)))
