@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
+from fedloom.config.command import arguments
 from fedloom.config.dataset import read_section
 from fedloom.data.panels.build import build_panel
 from fedloom.data.panels.panel import write_panel
@@ -15,12 +13,8 @@ from fedloom.progress import PointProgress
 
 def run() -> None:
     """Read the arguments, build, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", required=True, help="section 'panel' of the dataset's file, as JSON")
-    parser.add_argument("--raw", type=Path, required=True, help="folder of the dataset's raw files")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the panel")
-    args = parser.parse_args()
-    write_panel(build_panel(read_section(PanelSettings, args.config), args.raw, PointProgress()), args.out)
+    a = arguments(__doc__, "panel", {"raw": "the dataset's raw files"}, "the panel")
+    write_panel(build_panel(read_section(PanelSettings, a.config), a.raw, PointProgress()), a.out)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
+from fedloom.config.command import arguments
 from fedloom.config.dataset import read_section
 from fedloom.data.trajectories.table import read_trajectories
 from fedloom.errors import main
@@ -14,13 +12,9 @@ from fedloom.partition.trajectories import TrajectoryPartitionSettings, make_tra
 
 def run() -> None:
     """Read the arguments, partition, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", required=True, help="section 'partition' of the dataset's file, as JSON")
-    parser.add_argument("--trajectories", type=Path, required=True, help="folder of the trajectories")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the partition")
-    args = parser.parse_args()
-    settings = read_section(TrajectoryPartitionSettings, args.config)
-    write_partition(make_trajectory_partition(read_trajectories(args.trajectories), settings), args.out)
+    a = arguments(__doc__, "partition", {"trajectories": "the trajectories"}, "the partition")
+    settings = read_section(TrajectoryPartitionSettings, a.config)
+    write_partition(make_trajectory_partition(read_trajectories(a.trajectories), settings), a.out)
 
 
 if __name__ == "__main__":

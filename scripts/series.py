@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
+from fedloom.config.command import arguments
 from fedloom.config.dataset import read_section
 from fedloom.data.series.build import build_series
 from fedloom.data.series.settings import SeriesSettings
@@ -14,13 +12,9 @@ from fedloom.errors import main
 
 def run() -> None:
     """Read the arguments, build, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", required=True, help="section 'series' of the dataset's file, as JSON")
-    parser.add_argument("--raw", type=Path, required=True, help="folder of the dataset's raw files")
-    parser.add_argument("--series", type=Path, help="folder of the series of the dataset that 'series_of' names")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the series")
-    args = parser.parse_args()
-    write_series(build_series(read_section(SeriesSettings, args.config), args.raw, args.series), args.out)
+    other = {"series": "the series of the dataset that 'series_of' names"}
+    a = arguments(__doc__, "series", {"raw": "the dataset's raw files"}, "the series", other)
+    write_series(build_series(read_section(SeriesSettings, a.config), a.raw, a.series), a.out)
 
 
 if __name__ == "__main__":

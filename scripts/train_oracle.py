@@ -1,7 +1,7 @@
 """Train the oracle of DKT-Synth anew. The shipped one was made by this script with its defaults.
 
-Another oracle is another world: after replacing the shipped file its sha256 in fedloom/data/dkt/oracle.py must be
-replaced too, and every number measured in the old world is void.
+Another oracle is another world: after replacing the shipped file its sha256 in ``fedloom.data.trajectories.dkt.oracle``
+must be replaced too, and every number measured in the old world is void.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ def run() -> None:
     parser.add_argument("--out", type=Path, required=True, help="file to write (safetensors)")
     for field in dataclasses.fields(Recipe):
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default)
-    args = vars(parser.parse_args())
-    out = args.pop("out")
-    recipe = Recipe(**args)
-    data = b""
+    asked = vars(parser.parse_args())
+    out, recipe, data = asked.pop("out"), Recipe(**asked), b""
     for epoch, model in train(recipe):
         print(f"epoch {epoch.number}: loss {epoch.loss:.4f}, validation AUC {epoch.auc:.4f}", flush=True)
         data = save(weights(model, draw_items(recipe.seed, recipe.items)), {"validation_auc": f"{epoch.auc:.4f}"})

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
+from fedloom.config.command import arguments
 from fedloom.config.dataset import read_section
 from fedloom.data.trajectories.build import build_trajectories
 from fedloom.data.trajectories.settings import TrajectorySettings
@@ -14,12 +12,8 @@ from fedloom.errors import main
 
 def run() -> None:
     """Read the arguments, build, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", required=True, help="section 'trajectories' of the dataset's file, as JSON")
-    parser.add_argument("--raw", type=Path, required=True, help="folder of the dataset's raw files")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the trajectories")
-    args = parser.parse_args()
-    write_trajectories(build_trajectories(read_section(TrajectorySettings, args.config), args.raw), args.out)
+    a = arguments(__doc__, "trajectories", {"raw": "the dataset's raw files"}, "the trajectories")
+    write_trajectories(build_trajectories(read_section(TrajectorySettings, a.config), a.raw), a.out)
 
 
 if __name__ == "__main__":
