@@ -27,3 +27,15 @@ def align_rows(rows_CID: Tensor, anchor_ID: Tensor) -> Tensor:
         _, columns = linear_sum_assignment(cost[client].double().cpu().numpy())
         order[client] = torch.from_numpy(columns).to(order.device)
     return order
+
+
+def placed_rows(rows_CD: Tensor, weights_C: Tensor, anchor_ID: Tensor) -> tuple[Tensor, Tensor]:
+    """The codebook [I, D] after each client's one row went to the anchor row nearest by cosine, and where it went [C].
+
+    Anchor rows become weighted means of what reached them; the others stay (Atlas, Sec. 5.3: A.6).
+    """
+    slot_C = cosine_cost(rows_CD[:, None], anchor_ID)[:, :, 0].argmin(-1)
+    share = weights_C.to(anchor_ID.dtype)
+    total = torch.zeros_like(anchor_ID).index_add(0, slot_C, rows_CD * share[:, None])
+    weight = torch.zeros_like(anchor_ID[:, 0]).index_add(0, slot_C, share)[:, None]
+    return torch.where(weight > 0, total / weight.clamp(min=1), anchor_ID), slot_C

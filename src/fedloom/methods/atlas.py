@@ -13,14 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from fedloom.federation.alignment import align_rows, cosine_cost
+from fedloom.federation.alignment import align_rows, placed_rows
 from fedloom.federation.method import Clients, Method, Moment, Outcome, Phase, Step, Uploads
 from fedloom.federation.optim import Adam
-from fedloom.federation.stack import Bound
+from fedloom.federation.stack import Bound, Tensors
 from fedloom.federation.tasks.forecast import ForecastTask, Windows
 from fedloom.models.forecaster import Encoder, Size, masked_mse
-
-Tensors = dict[str, Tensor]
 
 
 class CodebookForecaster(nn.Module):
@@ -119,7 +117,8 @@ class Atlas(Method):
     def aggregate(self, server: Tensors, uploads: Uploads) -> Tensors:
         """Align each codebook to the global one, then the weighted mean (Eq. 6-8)."""
         if self.params.upload == "dominant":
-            return server | self._place_rows(server["codebook"], uploads)
+            codebook_ID, slot_C = placed_rows(uploads["row"], uploads.weights, server["codebook"])
+            return server | {"codebook": codebook_ID, "permuted": slot_C != uploads["slot"][:, 0]}
         rows_CID = uploads["codebook"]
         order_CI = torch.arange(rows_CID.shape[1], device=rows_CID.device).expand(rows_CID.shape[:2])
         if self.params.align:
@@ -128,15 +127,6 @@ class Atlas(Method):
         permuted_C = (order_CI != torch.arange(order_CI.shape[1], device=order_CI.device)).any(-1)
         mean = {name: uploads.mean(values) for name, values in uploads.tensors.items()}
         return server | mean | {"codebook": uploads.mean(rows_CID), "permuted": permuted_C}
-
-    def _place_rows(self, codebook_ID: Tensor, uploads: Uploads) -> Tensors:
-        """A.6: each row goes to the nearest anchor slot; slots are means of what reached them, others stay."""
-        slot_C = cosine_cost(uploads["row"][:, None], codebook_ID)[:, :, 0].argmin(-1)
-        share = uploads.weights.to(codebook_ID.dtype)
-        total = torch.zeros_like(codebook_ID).index_add(0, slot_C, uploads["row"] * share[:, None])
-        weight = torch.zeros_like(codebook_ID[:, 0]).index_add(0, slot_C, share)[:, None]
-        placed = torch.where(weight > 0, total / weight.clamp(min=1), codebook_ID)
-        return {"codebook": placed, "permuted": slot_C != uploads["slot"][:, 0]}
 
     def evaluated(self, server: Tensors, clients: Clients) -> Tensors:
         """The global Q with own phi and psi; own Q where it is not federated."""
@@ -148,10 +138,9 @@ class Atlas(Method):
         """The alignment audit, how evenly prototypes are used (entropy in nats), and their norms."""
         usage_I = clients.means["usage"].mean(0)
         federated = self.params.codebook == "federated"
-        norm_I = (
-            (server["codebook"] if federated else clients.params["codebook"]).norm(dim=-1).reshape(-1, len(usage_I))
-        )
-        log = {f"prototype_norm/{i}": float(norm) for i, norm in enumerate(norm_I.mean(0))}
+        rows = server["codebook"] if federated else clients.params["codebook"]
+        norm_I = rows.norm(dim=-1).reshape(-1, len(usage_I)).mean(0)
+        log = {f"prototype_norm/{i}": float(norm) for i, norm in enumerate(norm_I)}
         log["usage_entropy"] = float(-(usage_I * usage_I.clamp(min=1e-30).log()).sum())
         if federated:
             log["permuted_share"] = float(server["permuted"].double().mean())
