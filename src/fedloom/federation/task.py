@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -53,6 +53,9 @@ class Task(Protocol):
         A sample number equal to or beyond a client's size marks padding: its ``valid`` entry is 0 and it contributes
         nothing.
         """
+
+    def chunks(self, part: str, chunk: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """All samples of a part in order, ``chunk`` units of work at a time: (clients [c], sample numbers [c, B])."""
 
     def validate(self, predict: Predict, chunk: int) -> Validation:
         """Judge predictions on the fixed validation samples, ``chunk`` client-samples at a time at most."""

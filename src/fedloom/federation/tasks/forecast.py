@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedloom.data.panels.panel import Panel, read_panel
 from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import client_keys, derive
+from fedloom.federation.samples import answered, located, on_device, side_by_side, stretches, thinned
 from fedloom.federation.scores import ErrorSums
 from fedloom.federation.task import Predict, Validation
 from fedloom.partition.folder import PanelPartition, read_partition
@@ -101,13 +104,11 @@ class ForecastTask:
 
     def batch(self, part: str, rows: Tensor, samples_CB: Tensor) -> Windows:
         """Windows number ``samples_CB`` [c, B] of clients ``rows`` [c]; numbers beyond a client's size are padding."""
-        starts = self.starts[part]
-        padding = samples_CB >= self.counts[part].to(self.device)[rows][:, None]
-        first = starts[rows[:, None], samples_CB.masked_fill(padding, 0)]
+        first, exists = located(self.starts[part], self.counts[part], rows, samples_CB)
         base = (rows * self.inputs.shape[1])[:, None] + first
         at_x = base[:, :, None] + torch.arange(self.history, device=self.device)
         at_y = base[:, :, None] + torch.arange(self.history, self.history + self.horizon, device=self.device)
-        valid = (~padding).to(self.dtype)
+        valid = exists.to(self.dtype)
         features = self.own.shape[-1]
         return Windows(
             x=self.inputs.view(-1)[at_x],
@@ -136,47 +137,34 @@ class ForecastTask:
 
     def chunks(self, part: str, chunk: int) -> Iterator[tuple[Tensor, Tensor]]:
         """All windows of a part in order: (clients [c], window numbers [c, B]), beyond a short client's size too."""
-        counts = self.counts[part].to(self.device)
-        rows = torch.arange(len(self.ids), device=self.device)
-        longest = int(counts.max()) if len(counts) else 0
-        width = max(1, chunk // max(1, len(rows)))
-        for begin in range(0, longest, width):
-            numbers = torch.arange(begin, min(begin + width, longest), device=self.device)
-            yield rows, numbers.expand(len(rows), -1)
+        return stretches(self.counts[part], chunk // max(1, len(self.ids)), self.device)
 
     def validate(self, predict: Predict, chunk: int) -> Validation:
         """Masked MAE in raw units (pooled; also per client) and masked squared error in scaled units."""
         sums = ErrorSums(len(self.ids), self.horizon, self.device)
         squared = torch.zeros(len(self.ids), dtype=torch.float64, device=self.device)
-        for rows, numbers in self.chunks("validation", chunk):
-            batch = self.batch("validation", rows, numbers)
-            forecast = predict(batch, rows)
-            truth, observed = self.truth("validation", rows, numbers.clamp(max=self.starts["validation"].shape[1] - 1))
+        for rows, numbers, batch, forecast in answered(self, "validation", predict, chunk):
+            truth, observed = self.truth("validation", rows, numbers)
             sums.add(self.unscale(forecast, rows), truth, observed & (batch.valid > 0)[:, :, None])
             squared += ((forecast - batch.y).square() * batch.mask).to(torch.float64).sum((1, 2))
         loss = squared / sums.n.sum(1)
         return Validation(sums.mae(), {"validation_mae": sums.client_mae(), "validation_loss": loss})
 
 
-def _some(starts: np.ndarray, one_in: int) -> np.ndarray:
-    """One window start in ``one_in``, in time order: those whose hash is lowest, which follow no time of day."""
-    starts = np.sort(starts)
-    keys = derive(torch.from_numpy(starts.astype(np.int64)), "window").numpy()
-    return np.sort(starts[np.argsort(keys)[: -(-len(starts) // one_in)]])
+def _listed(windows: pd.DataFrame, part: str, clients: int, one_in: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Window starts of a part as [C, n] padded with -1, one in ``one_in`` of each client's, and their counts [C].
 
-
-def _padded(windows: pd.DataFrame, part: str, clients: int, one_in: int) -> tuple[np.ndarray, np.ndarray]:
-    """Window starts of a part as [C, n] padded with -1, one in ``one_in`` of each client's, and their counts [C]."""
-    chosen = windows[windows["part"] == part]
-    common = _some(chosen.loc[chosen["client"] < 0, "start"].to_numpy(), one_in)
-    if len(common):
-        return np.tile(common, (clients, 1)), np.full(clients, len(common))
-    own = [_some(chosen.loc[chosen["client"] == c, "start"].to_numpy(), one_in) for c in range(clients)]
-    counts = np.array([len(s) for s in own], dtype=np.int64)
-    starts = np.full((clients, max(1, counts.max(initial=0))), -1, dtype=np.int64)
-    for row, values in zip(starts, own, strict=True):
-        row[: len(values)] = values
-    return starts, counts
+    Where some belong to client -1, these are everyone's.
+    """
+    chosen = windows[windows["part"] == part].sort_values(["client", "start"])
+    common = bool((chosen["client"] < 0).any())
+    if common:
+        chosen = chosen[chosen["client"] < 0]
+    start, owner = np.array(chosen["start"], np.int64), np.array(chosen["client"], np.int64).clip(min=0)
+    kept = thinned(derive(torch.from_numpy(start), "window").numpy(), owner, one_in)
+    if common:
+        return np.tile(start[kept], (clients, 1)), np.full(clients, len(kept))
+    return side_by_side(start[kept], owner[kept], clients)
 
 
 def _last_observed(scaled: np.ndarray) -> np.ndarray:
@@ -258,19 +246,14 @@ def forecast_task(
     clock = np.stack([minutes // partition["interval_minutes"], stamps.day_of_week], axis=1).astype(np.int64)
     starts, counts = {}, {}
     for part, one_in in {"train": 1, "validation": protocol.validation_stride, "test": 1}.items():
-        padded, count = _padded(windows, part, len(ids), one_in)
-        starts[part] = torch.from_numpy(padded.astype(np.int64)).to(device)
-        counts[part] = torch.from_numpy(count.astype(np.int64))
+        listed, count = _listed(windows, part, len(ids), one_in)
+        starts[part], counts[part] = torch.from_numpy(listed).to(device), torch.from_numpy(count)
     place = {node: i for i, node in enumerate(ids)}
     edges = panel.edges[panel.edges["src"].isin(place) & panel.edges["dst"].isin(place)]
     pairs = np.array([edges["src"].map(place), edges["dst"].map(place)], dtype=np.int64).reshape(2, -1)
     horizon = int(partition["horizon"])
     own, owned = _own(panel, ids, slice(*partition["split"]["train"]))
-    dtype = getattr(torch, protocol.precision)
-
-    def put(array: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.array(array, order="C")).to(device=device, dtype=dtype)
-
+    put = partial(on_device, dtype=getattr(torch, protocol.precision), device=device)
     return ForecastTask(
         ids=ids,
         keys=client_keys(ids, device),

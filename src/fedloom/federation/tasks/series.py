@@ -20,6 +20,7 @@ from fedloom.errors import InputError
 from fedloom.federation.masking import HIDDEN_SHARE, hide, points, visible_scale
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import client_keys, derive, name_key, uniform
+from fedloom.federation.samples import answered, on_device, thinned
 from fedloom.federation.task import Predict, Validation
 from fedloom.partition.folder import SeriesPartition, read_partition
 
@@ -142,11 +143,10 @@ class SeriesTask:
         """Squared error of the hidden points in units of what is visible of a window; mean over clients."""
         squared = torch.zeros(len(self.homes), dtype=torch.float64, device=self.device)
         n = torch.zeros_like(squared)
-        for rows, samples in self.chunks("validation", chunk):
-            batch = self.batch("validation", rows, samples)
+        for rows, samples, batch, rebuilt in answered(self, "validation", predict, chunk):
             hidden = points(batch.hidden, self.length) * batch.seen
             _, sd = visible_scale(batch.x, batch.seen - hidden)
-            error = ((predict(batch, rows) - batch.x) / sd).square() * hidden
+            error = ((rebuilt - batch.x) / sd).square() * hidden
             home = self.windows["validation"].home[self.numbers("validation", rows, samples)[0]].reshape(-1)
             squared.index_add_(0, home, error.to(torch.float64).sum(-1).reshape(-1))
             n.index_add_(0, home, hidden.to(torch.float64).sum(-1).reshape(-1))
@@ -230,8 +230,8 @@ def series_task(
         series, start = chosen["series"].to_numpy(np.int64), np.array(chosen["start"], np.int64)
         key = derive(torch.from_numpy(start), "window").numpy() ^ keys[series]
         home = chosen["client"].to_numpy(np.int64)
-        if part == "validation" and protocol.validation_stride > 1:
-            kept = _some(key, home, protocol.validation_stride)
+        if part == "validation":
+            kept = thinned(key, home, protocol.validation_stride)
             series, start, key, home = series[kept], start[kept], key[kept], home[kept]
         bounds = begin[series] + np.broadcast_to(low[part], len(data.table))[series]
         listed[part] = _window_list(begin[series] + start, bounds, key, home, len(ids), len(scaled), device)
@@ -241,18 +241,10 @@ def series_task(
         edges=torch.empty((2, 0), dtype=torch.int64, device=device),
         length=length,
         patch=patch,
-        values=torch.from_numpy(scaled).to(device=device, dtype=getattr(torch, protocol.precision)),
+        values=on_device(scaled, getattr(torch, protocol.precision), device),
         windows=listed,
         homes=tuple(ids),
     )
-
-
-def _some(key: NDArray[np.int64], home: NDArray[np.int64], one_in: int) -> NDArray[np.int64]:
-    """Places of one window in ``one_in`` of each client's, at least one: those whose key is lowest."""
-    order = np.lexsort((key, home))
-    rank = np.arange(len(order)) - np.searchsorted(home[order], home[order])
-    size = np.bincount(home)[home[order]] if len(home) else home
-    return np.sort(order[rank < -(-size // one_in)])
 
 
 def _window_list(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -18,6 +18,7 @@ from fedloom.data.trajectories.table import Padded, TrajectorySet, pad, read_tra
 from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import client_keys, derive
+from fedloom.federation.samples import answered, located, on_device, side_by_side, stretches
 from fedloom.federation.task import Predict, Validation
 from fedloom.partition.folder import TrajectoryPartition, read_partition
 
@@ -90,8 +91,7 @@ class TrajectoryTask:
 
     def positions(self, part: str, rows: Tensor, samples_CB: Tensor) -> tuple[Tensor, Tensor]:
         """Positions [c, B] of a part's sequences in the arrays, and whether each exists."""
-        exists = samples_CB < self.counts[part].to(self.device)[rows][:, None]
-        return self.rows[part][rows[:, None], samples_CB.where(exists, 0)].clamp(min=0), exists
+        return located(self.rows[part], self.counts[part], rows, samples_CB)
 
     def batch(self, part: str, rows: Tensor, samples_CB: Tensor) -> Trajectories:
         """Sequences ``samples_CB`` [c, B] of clients ``rows`` [c]; numbers beyond a client's size are padding."""
@@ -102,34 +102,17 @@ class TrajectoryTask:
 
     def chunks(self, part: str, chunk: int) -> Iterator[tuple[Tensor, Tensor]]:
         """All sequences of a part in order: (clients [c], numbers [c, B]), beyond a short client's size too."""
-        rows = torch.arange(len(self.ids), device=self.device)
-        longest = int(self.counts[part].max())
-        width = max(1, chunk // (len(rows) * self.longest))
-        for begin in range(0, longest, width):
-            numbers = torch.arange(begin, min(begin + width, longest), device=self.device)
-            yield rows, numbers.expand(len(rows), -1)
+        return stretches(self.counts[part], chunk // (len(self.ids) * self.longest), self.device)
 
     def validate(self, predict: Predict, chunk: int) -> Validation:
         """Cross-entropy of the logged outcomes under the predicted logits [c, B, L], in nats a step."""
         nats = torch.zeros(len(self.ids), dtype=torch.float64, device=self.device)
         steps = torch.zeros_like(nats)
-        for rows, numbers in self.chunks("validation", chunk):
-            batch = self.batch("validation", rows, numbers)
-            loss = binary_cross_entropy_with_logits(predict(batch, rows), batch.y, reduction="none") * batch.mask
+        for _, _, batch, logits in answered(self, "validation", predict, chunk):
+            loss = binary_cross_entropy_with_logits(logits, batch.y, reduction="none") * batch.mask
             nats += loss.to(torch.float64).sum((1, 2))
             steps += batch.mask.to(torch.float64).sum((1, 2))
         return Validation(float(nats.sum() / steps.sum()), {"validation_nats": nats / steps})
-
-
-def _members(assignment: pd.DataFrame, part: str, clients: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of a part's sequences as [C, n] padded with -1, and counts [C]."""
-    chosen = assignment[assignment["part"] == part]
-    own = [chosen.index[chosen["client"] == client].to_numpy() for client in range(clients)]
-    counts = np.array([len(rows) for rows in own], dtype=np.int64)
-    members = np.full((clients, max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
-    for row, values in zip(members, own, strict=True):
-        row[: len(values)] = values
-    return members, counts
 
 
 def _by_support(padded: Padded, train: NDArray[np.int64], actions: int) -> NDArray[np.int64]:
@@ -161,13 +144,11 @@ def trajectory_task(
     codes = kinds == "category"
     sizes = data.about.get("x_categories", {})
     names = np.array(data.about["x_names"])
-
-    def put(array: NDArray[Any], kind: torch.dtype = dtype) -> Tensor:
-        return torch.from_numpy(np.array(array, order="C")).to(device=device, dtype=kind)
-
+    put = partial(on_device, device=device)
     rows, counts = {}, {}
     for part in ("train", "validation", "test"):
-        members, count = _members(assignment, part, len(ids))
+        chosen = assignment[assignment["part"] == part]
+        members, count = side_by_side(chosen.index.to_numpy(), chosen["client"].to_numpy(np.int64), len(ids))
         rows[part], counts[part] = put(members, torch.int64), torch.from_numpy(count)
     train = np.flatnonzero(assignment["part"].to_numpy() == "train")
     actions = int(data.about["actions"])
@@ -184,13 +165,13 @@ def trajectory_task(
         x_categories=tuple(int(sizes[name]) for name in names[codes]),
         units=units,
         arrays=Trajectories(
-            x=put(padded.x[:, ~codes]),
+            x=put(padded.x[:, ~codes], dtype),
             x_code=put(padded.x[:, codes], torch.int64),
-            a=put(padded.a),
+            a=put(padded.a, dtype),
             t=put(padded.t, torch.int64),
-            y=put(padded.y),
-            mask=put(padded.mask),
-            valid=put(np.ones(len(table))),
+            y=put(padded.y, dtype),
+            mask=put(padded.mask, dtype),
+            valid=put(np.ones(len(table)), dtype),
         ),
         rows=rows,
         counts=counts,
