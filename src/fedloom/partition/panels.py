@@ -1,7 +1,8 @@
 """The partition of a panel into clients, parts and windows, with each client's scaler. One client is one node.
 
 Steps are split in time first and windows are cut inside each part, so no window straddles two parts (the protocol of
-BasicTS, which published tables follow). Scalers see training rows alone.
+BasicTS, which published tables follow). Clients share one list of windows: one without an observed target stays and
+counts for nothing in loss and metric. Scalers see training rows alone.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ class PanelPartitionSettings:
     scaler: Literal["client", "global"] = "client"
     missing_in_scaler: bool = False  # count missing readings at their literal value, as some published protocols do
     fill: Literal["mean", "last", "raw"] = "mean"  # what a model sees for a missing input
-    drop_empty: bool = False  # leave out windows in which a client observes no target
     two_parts: bool = False  # report errors on validation and test part together too: some papers know no third part
 
     def __post_init__(self) -> None:
@@ -75,7 +75,8 @@ def make_panel_partition(panel: Panel, settings: PanelPartitionSettings) -> Pane
             f"{panel.about['dataset']}: partition: {name}: expected raw data with a literal for missing readings, "
             "found data that leave them empty"
         )
-    windows = _windows(panel, starts, settings)
+    listed = [pd.DataFrame({"client": EVERY_CLIENT, "part": part, "start": found}) for part, found in starts.items()]
+    windows = pd.concat(listed, ignore_index=True).astype({"client": np.int32})
     scalers = _scalers(panel, split["train"], settings)
     about = dataclasses.asdict(settings) | {
         "dataset": panel.about["dataset"],
@@ -83,30 +84,8 @@ def make_panel_partition(panel: Panel, settings: PanelPartitionSettings) -> Pane
         "missing_literal": literal,
         "split": {part: list(limits) for part, limits in split.items()},
     }
-    return PanelPartition(about, scalers.join(_counts(windows, list(scalers.index))), windows)
-
-
-def _windows(panel: Panel, starts: dict[str, NDArray[np.int32]], settings: PanelPartitionSettings) -> pd.DataFrame:
-    observed = panel.values.notna().to_numpy()
-    seen = np.vstack([np.zeros(observed.shape[1], dtype=np.int64), np.cumsum(observed, axis=0)])
-    tables = []
-    for part, found in starts.items():
-        if settings.drop_empty:
-            first = found + settings.history
-            window, client = np.nonzero(seen[first + settings.horizon] > seen[first])
-            order = np.lexsort((window, client))
-            kept, owner = found[window[order]], client[order]
-        else:
-            kept, owner = found, np.full(len(found), EVERY_CLIENT)
-        tables.append(pd.DataFrame({"client": owner.astype(np.int32), "part": part, "start": kept.astype(np.int32)}))
-    return pd.concat(tables, ignore_index=True)
-
-
-def _counts(windows: pd.DataFrame, clients: list[str]) -> pd.DataFrame:
-    counts = windows.groupby(["client", "part"]).size().unstack(fill_value=0).reindex(columns=PARTS, fill_value=0)
-    shared = list(counts.index) == [EVERY_CLIENT]
-    rows = counts.loc[[EVERY_CLIENT] * len(clients)] if shared else counts.reindex(range(len(clients)), fill_value=0)
-    return rows.set_axis(pd.Index(clients, name="client"), axis=0).astype(np.int32)
+    counts = {part: np.int32(len(found)) for part, found in starts.items()}
+    return PanelPartition(about, scalers.assign(**counts), windows)
 
 
 def _scalers(panel: Panel, train: tuple[int, int], settings: PanelPartitionSettings) -> pd.DataFrame:

@@ -48,12 +48,6 @@ def test_a_gap_is_filled_with_missing_readings_and_counted() -> None:
     assert repairs == {"inserted_steps": 2}
 
 
-def test_a_gap_is_refused_where_the_dataset_says_so() -> None:
-    refuse = PanelSettings("toy", "mph", 60, reader="csv", gaps="refuse")
-    with pytest.raises(InputError, match="expected no gap, found 2 steps missing from 2024-01-01 01:00:00"):
-        regular(series("2024-01-01 00:00", "2024-01-01 03:00"), refuse)
-
-
 def test_a_stamp_off_the_interval_is_refused() -> None:
     with pytest.raises(InputError, match="expected one every 60 minutes, found 2024-01-01 00:30:00"):
         regular(series("2024-01-01 00:00", "2024-01-01 00:30", "2024-01-01 01:00"), HOURLY)

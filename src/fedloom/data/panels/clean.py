@@ -14,7 +14,7 @@ LITERAL_TOLERANCE = 5e-5  # as BasicTS compares with its null value
 def regular(values: pd.DataFrame, settings: PanelSettings) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return ``values`` on an axis of one row an interval, and how many repairs of each kind that took.
 
-    Unsorted rows are sorted; rows repeated exactly are dropped; absent steps are inserted without readings, or refused.
+    Unsorted rows are sorted; rows repeated exactly are dropped; absent steps are inserted without readings.
     Where ``settings.timezone`` names whose clock the stamps follow, an hour that this clock skips is no gap, and of an
     hour that it repeats the first pass is kept. Two different rows of one stamp are refused otherwise.
     """
@@ -30,10 +30,6 @@ def regular(values: pd.DataFrame, settings: PanelSettings) -> tuple[pd.DataFrame
     absent = expected.difference(values.index)
     skipped = absent[_skipped(absent, settings.timezone)]
     inserted = absent.difference(skipped)
-    if len(inserted) and settings.gaps == "refuse":
-        raise InputError(
-            f"{settings.dataset}: stamps: expected no gap, found {len(inserted)} steps missing from {inserted[0]}"
-        )
     _count(repairs, "skipped_hour_steps", len(skipped))
     _count(repairs, "inserted_steps", len(inserted))
     return values.reindex(expected.difference(skipped)), repairs

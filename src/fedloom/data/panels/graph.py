@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fedloom.data.panels.panel import edge_table
+from fedloom.data.panels.panel import edge_table, no_edges
 from fedloom.data.panels.settings import Graph
 from fedloom.data.places import kilometres
 from fedloom.data.tables import Table
@@ -19,7 +19,7 @@ def graph_edges(table: Table, settings: Graph | None, ids: list[str]) -> pd.Data
     """
     known = list(table.positions.index) if table.positions is not None else [str(i) for i in table.values.columns]
     if settings is None:
-        edges = table.edges if table.edges is not None else edge_table([], [], np.empty(0))
+        edges = no_edges() if table.edges is None else table.edges
         unknown = (set(edges["src"]) | set(edges["dst"])) - set(known)
         if unknown:
             raise InputError(f"edges: expected ends that are nodes, found {min(unknown)!r}")

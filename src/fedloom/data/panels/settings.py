@@ -60,7 +60,6 @@ class PanelSettings:
     areas: Areas | None = None
     hexagons: Hexagons | None = None
     timezone: str | None = None  # whose changes of clock the stamps follow
-    gaps: Literal["insert", "refuse"] = "insert"
     select: Select = field(default_factory=Select)
     graph: Graph | None = None
     combine: dict[str, tuple[str, ...]] = field(default_factory=dict)  # node -> nodes whose sum it is, in their place

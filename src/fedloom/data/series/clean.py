@@ -5,7 +5,7 @@ unsorted stamps are sorted; of points with one stamp the first is kept; of point
 first; steps that the stamps skip become missing points; missing points before the first and after the last value are
 cut off. Left out: a channel without any value, with one value, with the same value throughout.
 Targets keep their ends and all their channels: a benchmark says which points are scored.
-Gaps are filled later (``data.gaps``), inside the parts of a split, so that no part looks into the next.
+Gaps are filled later (``fedloom.data.series.gaps``), inside the parts of a split, so that no part looks into the next.
 """
 
 from __future__ import annotations
