@@ -36,6 +36,8 @@ VARIANTS = {
     "fedavg/patches": {},
     "fedprox/patches": {},
     "ffts/dbe": {},
+    "dcrnn/no_graph": {"graph": "none"},
+    "gwnet/no_graph": {"graph": "none"},
 }
 SIZES = {
     "atlas": {"encoder": "compact", "width": 8, "depth": 1, "prototypes": 4},
@@ -43,6 +45,9 @@ SIZES = {
     "split_vfl": {"partners": 2, "code": 3, "hidden": 5, "pretrain_epochs": 1},
     "central_lstm": {"hidden": 5},
     "fedal": {"core_rows": 3, "core_share": 0.06, "core_steps": 1},
+    "dcrnn": {"hidden": 5},
+    "gwnet": {"channels": 4, "skip": 8, "end": 8, "embedding": 3},
+    "stid": {"width": 4, "depth": 1},
 }
 
 

@@ -116,7 +116,7 @@ class Dcrnn(Central):
 
         lr: float = 1e-2  # Adam, App. E
         eps: float = 1e-3  # of Adam; authors' code
-        milestones: Sequence[float] = (0.2, 0.3, 0.4, 0.5)  # a tenth of the rate at each, App. E
+        milestones: tuple[float, ...] = (0.2, 0.3, 0.4, 0.5)  # a tenth of the rate at each, App. E
         clip: float = 5.0  # authors' code
         hidden: int = 64  # App. E
         layers: int = 2  # App. E

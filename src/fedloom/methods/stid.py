@@ -59,7 +59,7 @@ class Stid(Central):
 
         lr: float = 2e-3  # Adam; authors' code
         l2: float = 1e-4  # authors' code
-        milestones: Sequence[float] = (0.01, 0.5, 0.8)  # the rate is halved; authors' code
+        milestones: tuple[float, ...] = (0.01, 0.5, 0.8)  # the rate is halved; authors' code
         clip: float = 5.0  # BasicTS
         width: int = 32  # of window code and each table, Sec. 4.1
         depth: int = 3  # residual blocks, Sec. 4.1

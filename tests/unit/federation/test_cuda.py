@@ -15,11 +15,14 @@ from fedloom.federation.randomness import bits, client_keys
 from fedloom.federation.rounds import Federation
 from fedloom.methods.atlas import Atlas
 from fedloom.methods.central_lstm import CentralLstm
+from fedloom.methods.dcrnn import Dcrnn
 from fedloom.methods.fedal import FeDaL
 from fedloom.methods.fedavg import FedAvg
 from fedloom.methods.ffts import FFTS
+from fedloom.methods.gwnet import Gwnet
 from fedloom.methods.local_lstm import LocalLstm
 from fedloom.methods.st_split_vfl import StSplitVfl
+from fedloom.methods.stid import Stid
 from fedloom.methods.weekly_profile import WeeklyProfile
 from fedloom.models.bilstm import BiLstm
 from fedloom.models.forecaster import Forecaster
@@ -33,6 +36,9 @@ METHODS = [
     LocalLstm(LocalLstm.Params(), BiLstm(BiLstm.Params(hidden=5))),
     StSplitVfl(StSplitVfl.Params(k=1, code=3, hidden=5, pretrain_epochs=1)),
     CentralLstm(CentralLstm.Params(hidden=5)),
+    Dcrnn(Dcrnn.Params(hidden=5)),
+    Gwnet(Gwnet.Params(channels=4, skip=8, end=8, embedding=3)),
+    Stid(Stid.Params(width=4, depth=1)),
     FeDaL(FeDaL.Params(core_rows=3, core_share=0.06, core_steps=2), PatchTransformerModel(PATCHES)),
     FFTS(FFTS.Params(), PatchTransformerModel(replace(PATCHES, dbe=True))),
 ]
