@@ -40,8 +40,8 @@ server's state are tensors by name. A method fills those that differ from the de
 
 A loss runs under ``vmap``: no branch on values, no randomness but ``Step.noise``. A method that ``couples`` its clients
 gets them all at once instead: model and batch are [C, B, ...], a loss is [C], ``moment.exchange`` moves tensors along
-``edges``, and nothing else may mix clients. What a family of tasks asks for beyond this stands with the family.
-``fedloom.check`` says in words where a method falls short.
+``edges`` and to the server and back, and nothing else may mix clients. What a family of tasks asks for beyond this
+stands with the family. ``fedloom.check`` says in words where a method falls short.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-Tensors = dict[str, Tensor]
+from fedloom.federation.stack import Tensors
 
 
 def _runs(counts: Tensor) -> Iterator[tuple[slice, int]]:

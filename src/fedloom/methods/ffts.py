@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from fedloom.federation.method import Loss, Method, Moment, Outcome, Phase, Step, Uploads
-from fedloom.federation.stack import Bound, matching
+from fedloom.federation.stack import Bound, Tensors, matching
 from fedloom.federation.tasks.series import SeriesTask, SeriesWindows
 from fedloom.models.layers.domain_bias import averaging, trend_width
 from fedloom.models.patch_transformer import PatchTransformer, PatchTransformerModel
@@ -108,7 +108,7 @@ class FFTS(Method):
         distance = torch.stack([(model[name] - moment.start[name]).square().mean() for name in names]).sum()
         return outcome._replace(loss=outcome.loss + self.params.weight * distance)
 
-    def aggregate(self, server: dict[str, Tensor], uploads: Uploads) -> dict[str, Tensor]:
+    def aggregate(self, server: Tensors, uploads: Uploads) -> Tensors:
         """The weighted mean; for the experts half-way from where they were."""
         mean = super().aggregate(server, uploads)
         kept = {

@@ -18,14 +18,13 @@ from fedloom.errors import InputError
 from fedloom.federation.method import Clients, Method, Moment, Noise, Outcome, Phase, Step
 from fedloom.federation.optim import Adam
 from fedloom.federation.randomness import derive
-from fedloom.federation.stack import Bound, matching
+from fedloom.federation.stack import Bound, Tensors, matching
 from fedloom.federation.tasks.forecast import ForecastTask, Windows
 from fedloom.models.bilstm import below, forecast, halved
 from fedloom.models.forecaster import masked_mse
 from fedloom.models.layers.split import SplitClient, codes, degrees, parameters_held
 from fedloom.partition import graphs
 
-Tensors = dict[str, Tensor]
 Graph = Literal["knn", "threshold", "panel", "full", "random"]
 
 

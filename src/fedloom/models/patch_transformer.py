@@ -26,7 +26,6 @@ SUFFIX_BATCHES = 0.25  # of the batches hide a window's end: forecasting would b
 SUFFIX = (0.25, 0.75)  # between these shares of a window
 WARM = 0.05  # share of the rounds over which the learning rate rises
 
-Tensors = dict[str, Tensor]
 Adapter = Callable[[], nn.Module]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import repeat
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedloom.models.layers.diffusion import add_noise, ancestral, ddim, denoised, signal_share
+from fedloom.models.layers.diffusion import CLAMP, Noise, add_noise, ddim, denoised, signal_share
 from fedloom.models.layers.matching import SCALES, grouped_mmd, reversed_gradient
 from fedloom.models.layers.recurrent import GRU
 
@@ -61,6 +62,20 @@ def exact_noise(share: Tensor, z: Tensor, level: Tensor) -> Tensor:
     weight = (-distance).softmax(-1)[..., None]
     score = (weight * (centre - z[:, None])).sum(1) / variance
     return -(1 - s).sqrt() * score
+
+
+def ancestral(predict: Noise, start: Tensor, share: Tensor, noises: Iterator[Tensor]) -> Tensor:
+    """Ancestral sampling (DDPM) through every level; ``noises`` yields a fresh draw [..., D] a level."""
+    z = start
+    for here in range(len(share) - 1, -1, -1):
+        predicted = predict(z, torch.tensor(here, device=z.device))
+        clean = denoised(z, predicted, share[here]).clamp(-CLAMP, CLAMP)
+        if here == 0:
+            return clean
+        before, beta = share[here - 1], 1 - share[here] / share[here - 1]
+        mean = (before.sqrt() * beta * clean + (share[here] / before).sqrt() * (1 - before) * z) / (1 - share[here])
+        z = mean + (beta * (1 - before) / (1 - share[here])).sqrt() * next(noises)
+    return z
 
 
 @pytest.mark.parametrize("sampler", ["ddim", "ancestral"])

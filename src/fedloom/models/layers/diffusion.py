@@ -1,9 +1,9 @@
-"""Denoising diffusion of vectors: noise schedule, level embedding, samplers (Ho et al. 2020; Song et al. 2021)."""
+"""Denoising diffusion of vectors: noise schedule, level embedding, sampler (Ho et al. 2020; Song et al. 2021)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -55,18 +55,4 @@ def ddim(predict: Noise, start: Tensor, share: Tensor, steps: int) -> Tensor:
         # Clamping moves the clean vector, so the noise that belongs to it moves too.
         epsilon = (z - share[here].sqrt() * clean) / (1 - share[here]).sqrt()
         z = share[there].sqrt() * clean + (1 - share[there]).sqrt() * epsilon
-    return z
-
-
-def ancestral(predict: Noise, start: Tensor, share: Tensor, noises: Iterator[Tensor]) -> Tensor:
-    """Ancestral sampling (DDPM) through every level; ``noises`` yields a fresh draw [..., D] a level."""
-    z = start
-    for here in range(len(share) - 1, -1, -1):
-        predicted = predict(z, torch.tensor(here, device=z.device))
-        clean = denoised(z, predicted, share[here]).clamp(-CLAMP, CLAMP)
-        if here == 0:
-            return clean
-        before, beta = share[here - 1], 1 - share[here] / share[here - 1]
-        mean = (before.sqrt() * beta * clean + (share[here] / before).sqrt() * (1 - before) * z) / (1 - share[here])
-        z = mean + (beta * (1 - before) / (1 - share[here])).sqrt() * next(noises)
     return z
