@@ -20,7 +20,7 @@ from fedloom.federation.tasks.forecast import ForecastTask, Windows
 from fedloom.models.bilstm import below
 from fedloom.models.forecaster import masked_mse
 from fedloom.models.layers.graph_network import GraphNetwork
-from fedloom.models.seq2seq import SeqToSeq
+from fedloom.models.layers.seq2seq import SeqToSeq
 
 Tensors = dict[str, Tensor]
 
@@ -92,16 +92,16 @@ class Cnfgnn(Method):
     def phases(self, round_: int, rounds: int) -> Sequence[Phase]:
         """Clients train and are averaged; then the server passes over the windows, clients' weights frozen."""
         passes = (Phase(f"pass{p}", 1, download=False, upload=False) for p in range(self.params.passes))
-        return (Phase("clients"), *passes)
+        return (Phase(), *passes)
 
     def steps(self, phase: Phase) -> Sequence[Step]:
         """One Adam step: of every client with moments of the round, or of the server with moments that stay."""
         adam, coins = Adam(self.params.lr), {"coin": Noise(("horizon",), "uniform", per_sample=False)}
-        if phase.name != "clients":
+        if phase.name != "train":
             known = phase.whole and phase.name != "pass0"
             return (Step(partial(self.join, known), adam, ("graph",), "server", noise=coins, at_server=True),)
         loss = self.alone if phase.round == 0 else partial(self.loss, phase.whole)
-        return (Step(loss, adam, name="clients", noise=coins),)
+        return (Step(loss, adam, noise=coins),)
 
     # -- clients, contexts held -------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from fedloom.federation.method import Clients, Method, Moment, Outcome, Phase, S
 from fedloom.federation.optim import Adam
 from fedloom.federation.stack import Bound
 from fedloom.federation.tasks.forecast import ForecastTask, Windows
-from fedloom.models.tensor_graph import NodeForecaster, forecast
+from fedloom.models.layers.tensor_graph import NodeForecaster, forecast
 
 Tensors = dict[str, Tensor]
 
