@@ -6,7 +6,6 @@ import gzip
 import io
 import lzma
 import zipfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,53 +13,8 @@ import h5py
 import numpy as np
 import pandas as pd
 
-from fedloom.data.raw import Raw, note_path, open_raw
+from fedloom.data.raw import Raw
 from fedloom.errors import InputError
-
-
-@dataclass(frozen=True)
-class RawFolder:
-    """The raw files of one dataset by key."""
-
-    path: Path
-
-    def open(self, key: str) -> Raw:
-        """The file ``key``, verified. Raises InputError if it is missing or damaged."""
-        return open_raw(self.path, key)
-
-    def has(self, key: str) -> bool:
-        """Whether the dataset has a file ``key``."""
-        return note_path(self.path / key).is_file()
-
-    def member(self, key: str, name: str) -> Raw:
-        """The file ``name`` inside the archive ``key``; its form is what follows the first dot of its name."""
-        archive = self.open(key)
-        try:
-            with zipfile.ZipFile(archive.path) as members:
-                data = members.read(name)
-        except (KeyError, OSError, zipfile.BadZipFile) as error:
-            raise InputError(f"{archive.path}: expected an archive with {name}, found {error}") from error
-        return Raw(archive.path / name, Path(name).name.partition(".")[2], data)
-
-
-@dataclass(frozen=True)
-class Table:
-    """What a reader makes of raw files, not yet cleaned.
-
-    values: index of naive local stamps, one column a node, raw values.
-    positions: index of node ids, ``lat`` and ``lon`` in degrees; it lists every node that the official data have.
-    distances: ``src``, ``dst``, ``distance`` in the unit of the raw file, directed.
-    edges: ``src``, ``dst``, ``weight`` where the raw files give the graph itself.
-    features: covariates on stamps of their own; columns ``name`` or ``name/{node}``.
-    kept_out: how many raw records the reader left out or mended, by reason.
-    """
-
-    values: pd.DataFrame
-    positions: pd.DataFrame | None = None
-    distances: pd.DataFrame | None = None
-    edges: pd.DataFrame | None = None
-    features: pd.DataFrame | None = None
-    kept_out: dict[str, int] = field(default_factory=dict)
 
 
 def read_table(raw: Raw, **options: Any) -> pd.DataFrame:

@@ -12,9 +12,9 @@ from fedloom.data.panels.areas import WEATHER, Areas
 from fedloom.data.panels.build import build_panel
 from fedloom.data.panels.clients import combined, with_horizons, with_passive
 from fedloom.data.panels.panel import read_panel, write_panel
+from fedloom.data.panels.readings import Readings
 from fedloom.data.panels.settings import PanelSettings
 from fedloom.data.points.trips import Trips, make_city, trip_frames
-from fedloom.data.tables import Table
 from fedloom.errors import InputError
 
 COLUMNS = ["TRIP_ID", "CALL_TYPE", "ORIGIN_CALL", "ORIGIN_STAND", "TAXI_ID"]
@@ -72,12 +72,12 @@ def test_people_mind_the_rain_and_move_on_to_the_next_area(tmp_path: Path) -> No
     assert np.corrcoef(lost, rain)[0, 1] < -0.5
 
 
-def table() -> Table:
+def table() -> Readings:
     values = pd.DataFrame({"a": np.arange(30.0), "b": 1.0, "c": 2.0}, index=STAMPS)
     values.loc[STAMPS[3], "b"] = np.nan
     places = pd.DataFrame({"lat": [0.0, 2.0, 5.0], "lon": [1.0, 3.0, 5.0]}, index=pd.Index(["a", "b", "c"], name="id"))
     features = pd.DataFrame({"warm": np.arange(30.0), "damp": 1.0, "own/a": 0.0}, index=STAMPS)
-    return Table(values, places, features=features)
+    return Readings(values, places, features=features)
 
 
 def test_a_sum_of_nodes_lies_amid_them_and_misses_what_one_of_them_misses() -> None:

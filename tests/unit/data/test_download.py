@@ -16,7 +16,7 @@ import pytest
 
 from fedloom.data.download import fetch
 from fedloom.data.lock import pin
-from fedloom.data.raw import open_raw
+from fedloom.data.raw import RawFolder
 from fedloom.data.sources import Form, RawFile, Wheel
 from fedloom.errors import InputError
 
@@ -156,7 +156,7 @@ def test_the_mirror_comes_before_any_address(server: Server, tmp_path: Path) -> 
         Form("csv.gz", digest(packed), mirror="toy/values.csv.gz"),
     )
     run(RawFile(forms), tmp_path, mirror=mirror)
-    assert open_raw(tmp_path / "raw", "values").form == "csv.gz"
+    assert RawFolder(tmp_path / "raw").open("values").form == "csv.gz"
     assert server.asked == []
 
 
@@ -222,7 +222,7 @@ def test_a_byte_flipped_later_is_noticed_when_reading(server: Server, tmp_path: 
     changed[100] ^= 1
     out.write_bytes(changed)
     with pytest.raises(InputError, match=f"values: expected sha256 {digest(BODY)}, found .* values.bad"):
-        open_raw(tmp_path / "raw", "values")
+        RawFolder(tmp_path / "raw").open("values")
     assert left_behind(tmp_path) == {"values.bad"}
     assert run(from_urls(server.url("good")), tmp_path).read_bytes() == BODY
 

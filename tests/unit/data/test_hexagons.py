@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedloom.data.panels.build import build_panel
+from fedloom.data.panels.readings import Readings
 from fedloom.data.panels.settings import PanelSettings
 from fedloom.data.points.blocks import Points, Tally
 from fedloom.data.points.hexagons import hexagon_table
@@ -26,7 +27,7 @@ from fedloom.data.points.polylines import parse_polylines
 from fedloom.data.points.readers import READERS
 from fedloom.data.points.settings import Hexagons
 from fedloom.data.points.trips import Trips, trip_frames
-from fedloom.data.tables import RawFolder, Table
+from fedloom.data.raw import RawFolder
 from fedloom.errors import InputError
 
 Put = Callable[[Path, str, str, bytes | Path], None]
@@ -64,7 +65,7 @@ def by_hand(points: Points, how: Hexagons, minutes: int, zone: str) -> dict[tupl
     return found
 
 
-def check_counts(table: Table, points: Points, how: Hexagons, minutes: int, zone: str) -> None:
+def check_counts(table: Readings, points: Points, how: Hexagons, minutes: int, zone: str) -> None:
     expected = by_hand(points, how, minutes, zone)
     assert expected
     chosen = {cell for cell, start in expected if start in table.values.index[: len(table.values) // 2]}

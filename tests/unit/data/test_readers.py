@@ -17,7 +17,8 @@ import pytest
 from fedloom.data.panels.build import build_panel
 from fedloom.data.panels.readers import READERS
 from fedloom.data.panels.settings import Graph, PanelSettings, Select
-from fedloom.data.tables import RawFolder, read_lines
+from fedloom.data.raw import RawFolder
+from fedloom.data.tables import read_lines
 from fedloom.errors import InputError
 
 Put = Callable[[Path, str, str, bytes | Path], None]

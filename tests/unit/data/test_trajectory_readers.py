@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedloom.data.tables import RawFolder
+from fedloom.data.raw import RawFolder
 from fedloom.data.trajectories import bandit, diabetes, statics
 from fedloom.data.trajectories.owners import owner_parts
 from fedloom.data.trajectories.sequences import Sequences

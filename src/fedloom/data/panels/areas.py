@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedloom.data.panels.readings import Readings
 from fedloom.data.ranges import require_ranges
-from fedloom.data.tables import Table
 
 Array = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class Areas:
         require_ranges("areas", self, ranges)
 
 
-def generate_areas(settings: Areas) -> Table:
+def generate_areas(settings: Areas) -> Readings:
     """Return counts by area and hour, the areas' places on a ring, and the weather as covariates of all."""
     stamps = pd.date_range(settings.start, periods=settings.hours, freq="h", name="timestamp", unit="ns")
     weather = _weather(settings, stamps)
@@ -66,7 +66,7 @@ def generate_areas(settings: Areas) -> Table:
     distance = 0.01 * (1 + 0.1 * _rng(settings, "place").normal(size=settings.areas))
     places = {"lat": 52.1 + distance * np.sin(around), "lon": 4.28 + distance * np.cos(around)}
     positions = pd.DataFrame(places, index=pd.Index(ids, name="id"))
-    return Table(pd.DataFrame(counts, index=stamps, columns=ids), positions, features=weather.astype("float32"))
+    return Readings(pd.DataFrame(counts, index=stamps, columns=ids), positions, features=weather.astype("float32"))
 
 
 def _habit(settings: Areas, stamps: pd.DatetimeIndex) -> Array:

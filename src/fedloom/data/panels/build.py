@@ -14,13 +14,14 @@ from fedloom.data.panels.clients import combined, with_horizons, with_passive
 from fedloom.data.panels.graph import graph_edges
 from fedloom.data.panels.panel import Panel
 from fedloom.data.panels.readers import READERS
+from fedloom.data.panels.readings import Readings
 from fedloom.data.panels.regimes import generate
 from fedloom.data.panels.settings import PanelSettings, Select
 from fedloom.data.points.blocks import Progress, Tally
 from fedloom.data.points.hexagons import hexagon_table
 from fedloom.data.points.readers import READERS as POINT_READERS
 from fedloom.data.points.readers import generated_points
-from fedloom.data.tables import RawFolder, Table
+from fedloom.data.raw import RawFolder
 from fedloom.errors import InputError
 
 
@@ -33,11 +34,11 @@ def build_panel(settings: PanelSettings, raw: Path, progress: Progress = lambda 
     if settings.regimes is not None:
         panel = generate(settings.regimes, settings.dataset)
         return dataclasses.replace(panel, about=panel.about | {"part": settings.part, "unit": settings.unit})
-    table = _table(settings, RawFolder(raw), progress)
-    table = with_passive(combined(table, settings.combine, settings.dataset), settings.passive, settings.dataset)
-    table = with_horizons(table, settings.horizons, settings.dataset)
-    values, repairs = regular(table.values, settings)
-    repairs = table.kept_out | repairs
+    readings = _readings(settings, RawFolder(raw), progress)
+    readings = with_passive(combined(readings, settings.combine, settings.dataset), settings.passive, settings.dataset)
+    readings = with_horizons(readings, settings.horizons, settings.dataset)
+    values, repairs = regular(readings.values, settings)
+    repairs = readings.kept_out | repairs
     values = null_missing(values, settings.missing)
     values = _select(values, settings.select, settings.dataset, repairs)
     empty = [str(name) for name, count in values.count().items() if count == 0]
@@ -46,9 +47,9 @@ def build_panel(settings: PanelSettings, raw: Path, progress: Progress = lambda 
     ids = [str(name) for name in values.columns]
     return Panel(
         values=values,
-        nodes=_nodes(table, ids, settings.dataset),
-        edges=graph_edges(table, settings.graph, ids),
-        features=_features(table, values),
+        nodes=_nodes(readings, ids, settings.dataset),
+        edges=graph_edges(readings, settings.graph, ids),
+        features=_features(readings, values),
         about={
             "dataset": settings.dataset,
             "part": settings.part,
@@ -63,7 +64,7 @@ def build_panel(settings: PanelSettings, raw: Path, progress: Progress = lambda 
     )
 
 
-def _table(settings: PanelSettings, raw: RawFolder, progress: Progress) -> Table:
+def _readings(settings: PanelSettings, raw: RawFolder, progress: Progress) -> Readings:
     if settings.areas is not None:
         return generate_areas(settings.areas)
     tally = Tally()
@@ -96,19 +97,19 @@ def _select(values: pd.DataFrame, select: Select, dataset: str, repairs: dict[st
     return values
 
 
-def _nodes(table: Table, ids: list[str], dataset: str) -> pd.DataFrame:
+def _nodes(readings: Readings, ids: list[str], dataset: str) -> pd.DataFrame:
     index = pd.Index(ids, name="id", dtype="str")
-    if table.positions is None:
+    if readings.positions is None:
         return pd.DataFrame({"lat": np.nan, "lon": np.nan}, index=index)
-    unknown = index.difference(table.positions.index)
+    unknown = index.difference(readings.positions.index)
     if len(unknown):
         raise InputError(f"{dataset}: column {unknown[0]!r}: expected a node that the list of nodes has, found none")
-    return table.positions.loc[ids].set_axis(index, axis=0).astype({"lat": float, "lon": float})
+    return readings.positions.loc[ids].set_axis(index, axis=0).astype({"lat": float, "lon": float})
 
 
-def _features(table: Table, values: pd.DataFrame) -> pd.DataFrame:
-    if table.features is None:
+def _features(readings: Readings, values: pd.DataFrame) -> pd.DataFrame:
+    if readings.features is None:
         return pd.DataFrame(index=values.index)
-    features = table.features
+    features = readings.features
     kept = [name for name in features.columns if "/" not in name or name.partition("/")[2] in values.columns]
     return features.loc[~features.index.duplicated(), kept].reindex(values.index)

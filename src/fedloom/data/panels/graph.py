@@ -6,25 +6,26 @@ import numpy as np
 import pandas as pd
 
 from fedloom.data.panels.panel import edge_table, no_edges
+from fedloom.data.panels.readings import Readings
 from fedloom.data.panels.settings import Graph
 from fedloom.data.places import kilometres
-from fedloom.data.tables import Table
 from fedloom.errors import InputError
 
 
-def graph_edges(table: Table, settings: Graph | None, ids: list[str]) -> pd.DataFrame:
+def graph_edges(readings: Readings, settings: Graph | None, ids: list[str]) -> pd.DataFrame:
     """Edges among the nodes ``ids``: those the raw files give, or by kernel from distances, or none.
 
     The kernel's scale is measured over all nodes that the official data have, so a part keeps the whole's weights.
     """
-    known = list(table.positions.index) if table.positions is not None else [str(i) for i in table.values.columns]
+    listed = readings.values.columns if readings.positions is None else readings.positions.index
+    known = [str(name) for name in listed]
     if settings is None:
-        edges = no_edges() if table.edges is None else table.edges
+        edges = no_edges() if readings.edges is None else readings.edges
         unknown = (set(edges["src"]) | set(edges["dst"])) - set(known)
         if unknown:
             raise InputError(f"edges: expected ends that are nodes, found {min(unknown)!r}")
         return _among(edge_table(edges["src"], edges["dst"], edges["weight"]), ids)
-    distances = table.distances if settings.distances == "table" else great_circle(table.positions)
+    distances = readings.distances if settings.distances == "table" else great_circle(readings.positions)
     if distances is None:
         raise InputError(f"panel: graph: distances: expected raw files with {settings.distances}, found none")
     inside = distances["src"].isin(known) & distances["dst"].isin(known)

@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 
 from fedloom.data.named import Readers
-from fedloom.data.raw import Raw
-from fedloom.data.tables import RawFolder, Table, numbers, parse_stamps, read_array, read_table, read_wide
+from fedloom.data.panels.readings import Readings
+from fedloom.data.raw import Raw, RawFolder
+from fedloom.data.tables import numbers, parse_stamps, read_array, read_table, read_wide
 from fedloom.errors import InputError
 
 
-def speed(raw: RawFolder, *, header: bool = True) -> Table:
+def speed(raw: RawFolder, *, header: bool = True) -> Readings:
     """METR-LA and PEMS-BAY as DCRNN publishes them: a wide table, sensor places, road distances.
 
     ``header``: whether places and distances have one (METR-LA) or are id, lat, lon and from, to, metres (PEMS-BAY).
@@ -30,10 +31,10 @@ def speed(raw: RawFolder, *, header: bool = True) -> Table:
     else:
         distances = read_table(file, header=0 if header else None, dtype={0: "str", 1: "str"})
         distances = distances.set_axis(["src", "dst", "distance"], axis=1)
-    return Table(read_wide(raw.open("values")), positions, distances)
+    return Readings(read_wide(raw.open("values")), positions, distances)
 
 
-def flow(raw: RawFolder, *, start: str, interval_minutes: int = 5) -> Table:
+def flow(raw: RawFolder, *, start: str, interval_minutes: int = 5) -> Readings:
     """PEMS03/04/07/08 as ASTGNN publishes them: npz ``data`` [steps, sensors, channels], channel 0 = flow, no stamps.
 
     ``start``: the stamp of the first step, a convention. A table with stamps of its own is read as it is.
@@ -49,19 +50,19 @@ def flow(raw: RawFolder, *, start: str, interval_minutes: int = 5) -> Table:
     else:
         values = read_wide(file)
     distances = read_table(raw.open("distances"), dtype={0: "str", 1: "str"}).iloc[:, :3]
-    return Table(values, distances=distances.set_axis(["src", "dst", "distance"], axis=1))
+    return Readings(values, distances=distances.set_axis(["src", "dst", "distance"], axis=1))
 
 
-def knowair(raw: RawFolder, *, start: str = "2015-01-01", channel: int = -1) -> Table:
+def knowair(raw: RawFolder, *, start: str = "2015-01-01", channel: int = -1) -> Readings:
     """KnowAir as PM2.5-GNN publishes it: npy [steps, cities, 18], PM2.5 last; cities as lines index name lon lat."""
     cities = read_table(raw.open("cities"), header=None, sep=r"\s+", names=["index", "id", "lon", "lat"])
     positions = _positions(cities, "lat", "lon")
     data = read_array(raw.open("values"))[:, :, channel]
     stamps = pd.date_range(start, periods=len(data), freq="3h", name="timestamp")
-    return Table(pd.DataFrame(np.asarray(data), index=stamps, columns=list(positions.index)), positions)
+    return Readings(pd.DataFrame(np.asarray(data), index=stamps, columns=list(positions.index)), positions)
 
 
-def pedestrians(raw: RawFolder) -> Table:
+def pedestrians(raw: RawFolder) -> Readings:
     """Melbourne's hourly counts, columns ``s01`` ...; places by sensor number; half-hourly temperature.
 
     Where there are such files, also holidays and what the weather station at the airport observes twice a day.
@@ -79,7 +80,7 @@ def pedestrians(raw: RawFolder) -> Table:
         features["holiday"] = values.index.normalize().isin(holidays)
     if raw.has("weather"):
         features = features.join(_observations(raw.open("weather"), values.index))
-    return Table(values, _positions(places, "Latitude", "Longitude"), features=features.astype("float32"))
+    return Readings(values, _positions(places, "Latitude", "Longitude"), features=features.astype("float32"))
 
 
 def _observations(file: Raw, index: pd.Index) -> pd.DataFrame:
@@ -100,7 +101,7 @@ def _observations(file: Raw, index: pd.Index) -> pd.DataFrame:
     return pd.DataFrame({name: series.sort_index().reindex(index, method="ffill") for name, series in found.items()})
 
 
-def beijing(raw: RawFolder, *, quantity: str = "PM2.5") -> Table:
+def beijing(raw: RawFolder, *, quantity: str = "PM2.5") -> Readings:
     """Beijing PRSA (UCI 501): one file a station; ``quantity`` is forecast, the weather is each station's covariate."""
     positions = _positions(read_table(raw.open("stations")).rename(columns={"station": "id"}), "lat", "lon")
     series: dict[str, pd.Series] = {}
@@ -114,7 +115,7 @@ def beijing(raw: RawFolder, *, quantity: str = "PM2.5") -> Table:
             raise InputError(f"{file.path}: quantity: expected one of {list(table)}, found {quantity!r}")
         series[str(station)] = table[quantity]
         weather |= {f"{name}/{station}": table[name] for name in ("TEMP", "PRES", "DEWP", "RAIN", "WSPM")}
-    return Table(pd.DataFrame(series), positions, features=pd.DataFrame(weather).astype("float32"))
+    return Readings(pd.DataFrame(series), positions, features=pd.DataFrame(weather).astype("float32"))
 
 
 def _station(file: Raw, station: str) -> pd.DataFrame:
@@ -131,7 +132,7 @@ def _station(file: Raw, station: str) -> pd.DataFrame:
         raise InputError(f"{file.path}: expected the archive of UCI 501 with {station}, found {error}") from error
 
 
-def scats(raw: RawFolder) -> Table:
+def scats(raw: RawFolder) -> Readings:
     """SCATS volumes: one row an approach and day, columns V00..V95 the quarter hours; latitude 0 is unknown."""
     file = raw.open("values")
     table = read_table(file)
@@ -146,10 +147,10 @@ def scats(raw: RawFolder) -> Table:
             f"{file.path}: expected each approach and day once, found {long.index[long.index.duplicated()][0]}"
         )
     places = table[["NB_LATITUDE", "NB_LONGITUDE"]].replace(0, np.nan).assign(id=ids).drop_duplicates("id")
-    return Table(long.unstack().rename_axis(index="timestamp"), _positions(places, "NB_LATITUDE", "NB_LONGITUDE"))
+    return Readings(long.unstack().rename_axis(index="timestamp"), _positions(places, "NB_LATITUDE", "NB_LONGITUDE"))
 
 
-def detectors(raw: RawFolder, *, quantity: str = "volume") -> Table:
+def detectors(raw: RawFolder, *, quantity: str = "volume") -> Readings:
     """DelDOT loop detectors: one row a detector and step; the other two quantities are each detector's covariates."""
     file = raw.open("values")
     long = read_table(file)
@@ -160,10 +161,10 @@ def detectors(raw: RawFolder, *, quantity: str = "volume") -> Table:
     long = long.drop_duplicates(["detector", "timestamp"]).set_index(["timestamp", "detector"])
     wide = {name: long[name].unstack() for name in quantities}
     others = [wide[name].add_prefix(f"{name}/") for name in quantities if name != quantity]
-    return Table(wide[quantity], features=pd.concat(others, axis=1).astype("float32"))
+    return Readings(wide[quantity], features=pd.concat(others, axis=1).astype("float32"))
 
 
-def csv(raw: RawFolder) -> Table:
+def csv(raw: RawFolder) -> Readings:
     """One's own data: ``values`` (a column of stamps, then one a node), optional ``nodes`` (id, lat, lon), ``edges``
     (src, dst, weight) and ``features`` (stamps, then covariates)."""
     values = read_wide(raw.open("values"))
@@ -177,10 +178,10 @@ def csv(raw: RawFolder) -> Table:
         edges = _columns(read_table(file, dtype={"src": "str", "dst": "str"}), ["src", "dst", "weight"], str(file.path))
     if raw.has("features"):
         features = read_wide(raw.open("features")).astype("float32")
-    return Table(values, positions, edges=edges, features=features)
+    return Readings(values, positions, edges=edges, features=features)
 
 
-READERS = Readers[Table]("panel", speed, flow, knowair, pedestrians, beijing, scats, detectors, csv)
+READERS = Readers[Readings]("panel", speed, flow, knowair, pedestrians, beijing, scats, detectors, csv)
 
 
 def _positions(table: pd.DataFrame, lat: str, lon: str) -> pd.DataFrame:

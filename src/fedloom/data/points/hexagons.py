@@ -17,9 +17,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedloom.data.panels.panel import edge_table
+from fedloom.data.panels.readings import Readings
 from fedloom.data.points.blocks import Floats, Integers, Points, Tally
 from fedloom.data.points.settings import Hexagons
-from fedloom.data.tables import Table
 from fedloom.errors import InputError
 
 BITS = {"bins": 21, "vehicles": 22, "cells": 20}
@@ -30,7 +30,7 @@ MARGIN = pd.Timedelta(days=2)  # no zone is further from UTC
 
 def hexagon_table(
     blocks: Iterable[Points], settings: Hexagons, interval_minutes: int, zone: str | None, tally: Tally, where: str
-) -> Table:
+) -> Readings:
     """Count the vehicles of ``blocks``; ``tally`` gets what was kept out.
 
     Values have one row a bin of local time that the clock of ``zone`` (UTC, if none) shows, and one column a cell, by
@@ -50,7 +50,7 @@ def hexagon_table(
         raise InputError(f"{where}: hexagons: expected cells with {settings.min_active:g} vehicles a bin, found none")
     names = [format(cell, "x") for cell in cells[kept].tolist()]
     places = [h3.cell_to_latlng(cell) for cell in cells[kept].tolist()]
-    return Table(
+    return Readings(
         values=pd.DataFrame(counts_TC[:, kept], index=clock.axis, columns=names),
         positions=pd.DataFrame(places, index=pd.Index(names, name="id"), columns=["lat", "lon"]),
         edges=neighbours(cells[kept]),

@@ -20,8 +20,7 @@ from fedloom.data.named import Readers
 from fedloom.data.points.blocks import Floats, Integers, Points, Progress, Tally, Vehicles
 from fedloom.data.points.polylines import BAD, parse_polylines, repeated, stamps
 from fedloom.data.points.trips import Trips, trip_frames
-from fedloom.data.raw import Raw
-from fedloom.data.tables import RawFolder
+from fedloom.data.raw import Raw, RawFolder
 from fedloom.errors import InputError
 
 BLOCK_BYTES = 16 << 20

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedloom.data.raw import RawFolder
 from fedloom.data.series.arrow_folder import read_collection, season
 from fedloom.data.series.clean import null, regular, trimmed, unusable
 from fedloom.data.series.readers import read_recordings
@@ -19,7 +20,6 @@ from fedloom.data.series.settings import SeriesSettings, Source
 from fedloom.data.series.table import SCHEMA, SeriesSet, describe, read_series
 from fedloom.data.series.tsgen import generate
 from fedloom.data.split import first_steps
-from fedloom.data.tables import RawFolder
 from fedloom.errors import InputError
 
 Row = dict[str, Any]

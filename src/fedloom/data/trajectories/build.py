@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedloom.data.named import Readers
-from fedloom.data.tables import RawFolder
+from fedloom.data.raw import RawFolder
 from fedloom.data.trajectories.bandit import open_bandit
 from fedloom.data.trajectories.diabetes import diabetes
 from fedloom.data.trajectories.dkt.log import generate

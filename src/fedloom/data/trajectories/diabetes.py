@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedloom.data.raw import Raw
-from fedloom.data.tables import RawFolder, numbers, read_table
+from fedloom.data.raw import Raw, RawFolder
+from fedloom.data.tables import numbers, read_table
 from fedloom.data.trajectories.owners import owner_parts
 from fedloom.data.trajectories.sequences import Codes, Cut, Sequences, cut, one_hot, refuse_rows, without_duplicates
 from fedloom.data.trajectories.table import Steps

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fedloom.data.raw import Raw
-from fedloom.data.tables import RawFolder, numbers, read_table
+from fedloom.data.raw import Raw, RawFolder
+from fedloom.data.tables import numbers, read_table
 from fedloom.data.trajectories.sequences import Sequences, cut, refuse_rows, without_duplicates
 from fedloom.data.trajectories.table import Steps
 from fedloom.errors import InputError

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedloom.data.raw import Raw
-from fedloom.data.tables import RawFolder, read_lines, read_table
+from fedloom.data.raw import Raw, RawFolder
+from fedloom.data.tables import read_lines, read_table
 from fedloom.data.trajectories.owners import owner_parts
 from fedloom.data.trajectories.sequences import Cut, Sequences, cut
 from fedloom.data.trajectories.table import Steps
