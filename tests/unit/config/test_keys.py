@@ -21,6 +21,7 @@ from fedloom.evaluation.series.finetune import Adaptation
 from fedloom.federation.protocol import Protocol
 from fedloom.methods import registry as methods
 from fedloom.models import registry as models
+from fedloom.report.registry import drawings
 
 PACKAGE = Path(fedloom.__file__).parent
 
@@ -39,7 +40,8 @@ def all_settings() -> list[type]:
     """What files of config are read into: their models, and what these pass on to engine, methods and evaluation."""
     seen: set[type] = set()
     params = [kinds.get(name).Params for kinds in (methods, models) for name in kinds.names()]
-    for root in (*MODELS.values(), Protocol, Adaptation, *params):
+    options = [drawing.options for drawing in drawings().values()]
+    for root in (*MODELS.values(), Protocol, Adaptation, *params, *options):
         settings_of(root, seen)
     return sorted(seen, key=lambda kind: (kind.__module__, kind.__qualname__))
 
