@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedloom.data.raw import RawFolder
 from fedloom.data.series.arrow_folder import read_collection, season
 from fedloom.data.series.clean import null, regular, trimmed, unusable
-from fedloom.data.series.readers import read_recordings
+from fedloom.data.series.readers import READERS
 from fedloom.data.series.recordings import Recording
 from fedloom.data.series.settings import SeriesSettings, Source
 from fedloom.data.series.table import SCHEMA, SeriesSet, describe, read_series
@@ -87,7 +87,10 @@ def _client(client: str, source: Source, raw: Path, counts: _Counts) -> list[Row
     for name, file in source.files.items():
         key, _, member = file.partition("!")
         content = folder.member(key, member) if member else folder.open(key)
-        found += read_recordings(source.reader, content, name, source.options)
+        read = READERS.read(source.reader, source.options, content, name)
+        if not read or min(recording.length for recording in read) == 0:
+            raise InputError(f"{content.path}: expected series, found none")
+        found += read
     bounds = source.bounds
     if source.joined:
         found, bounds = _joined(found, client)

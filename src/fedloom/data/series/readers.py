@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from fedloom.data.named import Option, Readers
+from fedloom.data.named import Readers
 from fedloom.data.raw import Raw
 from fedloom.data.series.recordings import Recording
 from fedloom.data.tables import numbers, parse_stamps, read_lines, read_table
@@ -88,14 +88,6 @@ def cases(raw: Raw, name: str) -> list[Recording]:
 
 
 READERS = Readers[list[Recording]]("series", table, tsf, cases)
-
-
-def read_recordings(reader: str, raw: Raw, name: str, options: dict[str, Option]) -> list[Recording]:
-    """What ``reader`` makes of ``raw``. Raises InputError for an unknown reader or option, or a file without series."""
-    found = READERS.read(reader, options, raw, name)
-    if not found or min(recording.length for recording in found) == 0:
-        raise InputError(f"{raw.path}: expected series, found none")
-    return found
 
 
 def _data(raw: Raw, header: list[str], encoding: str, wanted: str = "@attribute") -> Iterator[tuple[int, str]]:
