@@ -43,19 +43,12 @@ def write_counts(path: Path, missing: str) -> None:
     frame.to_csv(path, na_rep=missing)
 
 
-def test_your_own_data(fresh, repository: Path) -> None:
+def test_your_own_data_make_a_table_and_are_read_again_when_they_change(fresh, repository: Path) -> None:
     write_counts(fresh.root / "data" / "mine.csv", missing="")
     follow(fresh, section(repository, "Your own data"))
     table = (fresh.root / "results" / "atlas" / "table1.md").read_text()
     assert all(name in table for name in ("Atlas", "FedAvg", "Local", "Persistence"))
-
-
-def test_own_data_that_change_are_read_again(fresh, repository: Path) -> None:
-    write_counts(fresh.root / "data" / "mine.csv", missing="")
-    text = section(repository, "Your own data")
-    follow(fresh, COMMAND.sub("", text))
     panel = "results/data/mine/panel/values.parquet"
-    fresh.run("--config", "scale=mine", "--", panel)
     assert not fresh.planned("--config", "scale=mine", "--", panel)
     path = fresh.root / "data" / "mine.csv"
     path.write_text(path.read_text().replace("50.0", "51.0"))

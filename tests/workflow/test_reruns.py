@@ -29,12 +29,10 @@ def test_one_artifact_needs_only_the_runs_it_shows(fresh) -> None:
     assert {job for job in planned if job.startswith("train")} == {job for job in TRAININGS if "A.1" not in job}
 
 
-def test_plain_snakemake_reads_the_default_profile(built) -> None:
-    assert "profiles/default" in built.run("-n")
-
-
-def test_a_second_run_has_nothing_to_do(built) -> None:
-    assert "Nothing to be done" in built.run()
+def test_a_second_run_reads_the_default_profile_and_has_nothing_to_do(built) -> None:
+    output = built.run()
+    assert "profiles/default" in output
+    assert "Nothing to be done" in output
 
 
 def test_touching_and_commenting_every_source_file_reruns_nothing(built) -> None:
