@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fedloom.config.digest import code_digest
 from fedloom.config.files import (
+    NAMES,
     PANEL,
     PANEL_PARTITION,
     RUN,

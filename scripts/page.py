@@ -1,13 +1,15 @@
 """Write the page that shows every artifact: one HTML file that needs nothing beside it.
 
 python scripts/page.py --scale quick --studies NAME=TITLE... --artifacts STEM... --runs DIR... --panels DIR...
-    --licences NAME=TITLE... --out results/report.html
+    --licences NAME=TITLE... --names config/names.yaml --labels JSON --out results/report.html
 """
 
 import argparse
+import json
 from pathlib import Path
 
 from fedloom.artifacts import write_text
+from fedloom.config.names import read_names
 from fedloom.errors import main
 from fedloom.report.page import page
 
@@ -22,10 +24,13 @@ def run() -> None:
     parser.add_argument("--panels", required=True, nargs="+", type=Path, help="folders of their panels")
     named = "dataset, its title and licence"
     parser.add_argument("--licences", required=True, nargs="+", metavar="NAME=TITLE", help=named)
+    parser.add_argument("--names", required=True, type=Path, help="yaml file of names in print")
+    parser.add_argument("--labels", default={}, type=json.loads, help="dataset -> its name in print (JSON)")
     parser.add_argument("--out", required=True, type=Path)
     a = parser.parse_args()
     titles, licences = (dict(each.split("=", 1) for each in named) for named in (a.studies, a.licences))
-    write_text(a.out, page(a.scale, titles, a.artifacts, a.runs, a.panels, licences))
+    printed = read_names(a.names), a.labels
+    write_text(a.out, page(a.scale, titles, a.artifacts, a.runs, a.panels, licences, *printed))
 
 
 if __name__ == "__main__":

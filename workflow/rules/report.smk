@@ -1,6 +1,6 @@
 """Tables, figures and the page.
 
-Needs: metrics and diagnostics of exactly the runs that an artifact shows, their panels, the published numbers.
+Needs: metrics and diagnostics of exactly the runs that an artifact shows, their data, the published numbers, names.
 Makes: results/{study}/{table}.csv, .md, .tex, results/{study}/{figure}.pdf, .png, and results/report.html.
 """
 
@@ -10,6 +10,7 @@ rule table:
         runs=lambda w: PLAN.artifact(w.study, w.table).run_files,
         panels=lambda w: PLAN.artifact(w.study, w.table).panel_files,
         reference=lambda w: PLAN.artifact(w.study, w.table).references,
+        names=NAMES,
     output:
         csv="results/{study}/{table}.csv",
         md=report(
@@ -22,7 +23,7 @@ rule table:
         "results/logs/table/{study}/{table}.log",
     params:
         shown=lambda w: PLAN.artifact(w.study, w.table).arguments,
-        code=digest("table"),
+        code=lambda w: digest("table", PLAN.artifact(w.study, w.table).drawing.module),
         stem=subpath(output.csv, strip_suffix=".csv"),
     message:
         "{wildcards.study}/{wildcards.table}"
@@ -36,6 +37,7 @@ rule figure:
         runs=lambda w: PLAN.artifact(w.study, w.figure).run_files,
         panels=lambda w: PLAN.artifact(w.study, w.figure).panel_files,
         reference=lambda w: PLAN.artifact(w.study, w.figure).references,
+        names=NAMES,
     output:
         pdf="results/{study}/{figure}.pdf",
         png=report(
@@ -47,7 +49,7 @@ rule figure:
         "results/logs/figure/{study}/{figure}.log",
     params:
         shown=lambda w: PLAN.artifact(w.study, w.figure).arguments,
-        code=digest("figure"),
+        code=lambda w: digest("figure", PLAN.artifact(w.study, w.figure).drawing.module),
         stem=subpath(output.pdf, strip_suffix=".pdf"),
     message:
         "{wildcards.study}/{wildcards.figure}"

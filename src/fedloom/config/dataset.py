@@ -47,6 +47,7 @@ class Dataset(Strict):
     yardstick_files: ClassVar[Files | None] = None  # what runs are measured by, where that is computed once for all
 
     title: str
+    label: str | None = Field(None, description="name in print; without it the part that it is, or the file's name")
     licence: str
     files: dict[str, RawFile] = Field({}, description="key -> raw file; generated data have none")
     beside: dict[Role, str] = Field({}, description="role -> dataset that evaluation reads beside this one")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+NAMES = "config/names.yaml"
 RUN = "results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}"
 STATE = "results/state/{scale}/{dataset}/{method}/{variant}/seed{seed}"
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fedloom.config.dataset import AnyDataset
+from fedloom.config.files import NAMES
+from fedloom.config.study import Artifact
 from fedloom.errors import InputError
+from fedloom.report.registry import Drawing
 
 Spec = dict[str, Any]
 
@@ -36,12 +40,16 @@ class ArtifactPlan:
     study: str
     name: str
     scale: str
-    kind: str
-    caption: str
-    reference: str | None
+    artifact: Artifact
+    drawing: Drawing
+    foremost: str
     runs: tuple[RunKey, ...]
     datasets: Mapping[str, AnyDataset]
-    adapted: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Table or figure, as its drawing function makes it."""
+        return self.drawing.kind
 
     @property
     def stem(self) -> str:
@@ -57,7 +65,7 @@ class ArtifactPlan:
     @property
     def run_files(self) -> list[str]:
         """What the artifact reads of its runs."""
-        files = (*SHOWN_OF_A_RUN, *([ADAPTED] if self.adapted else []))
+        files = (*SHOWN_OF_A_RUN, *([ADAPTED] if self.artifact.adapted else []))
         return [f"{folder}/{file}" for folder in self.run_folders for file in files]
 
     @property
@@ -73,15 +81,17 @@ class ArtifactPlan:
     @property
     def references(self) -> list[str]:
         """The file of published numbers, where there is one."""
-        return [f"config/references/{self.reference}.csv"] if self.reference else []
+        return [f"config/references/{self.artifact.reference}.csv"] if self.artifact.reference else []
 
     @property
     def arguments(self) -> list[str]:
         """What the scripts of tables and figures are told about the artifact."""
-        published = ["--reference", *self.references] if self.reference else []
+        of, published = self.artifact, ["--reference", *self.references] if self.artifact.reference else []
+        drawn = ["--draw", of.draw, "--options", as_json(of.options), "--foremost", self.foremost]
+        said = ["--scale", self.scale, "--caption", of.caption, "--notes", of.notes]
+        named = ["--names", NAMES, "--labels", labels_of(self.datasets, self.shown_datasets)]
         shown = ["--panels", *self.panel_folders, "--partitions", *self.partition_folders, "--runs", *self.run_folders]
-        adapted = ["--adapted"] if self.adapted else []
-        return ["--scale", self.scale, "--caption", self.caption, *published, *adapted, *shown]
+        return [*drawn, *said, *named, *published, *(["--adapted"] if of.adapted else []), *shown]
 
     @property
     def run_folders(self) -> list[str]:
@@ -102,6 +112,16 @@ class ArtifactPlan:
     def shown_datasets(self) -> list[str]:
         """Datasets of these runs, in the order in which the scale names them."""
         return list(dict.fromkeys(key.dataset for key in self.runs))
+
+
+def labels_of(datasets: Mapping[str, AnyDataset], names: Iterable[str]) -> str:
+    """Datasets' names in print, where they have one, as JSON."""
+    return as_json({name: datasets[name].label for name in names if datasets[name].label})
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """``content`` as one line of JSON, in its own order, which is that of columns and rows."""
+    return json.dumps(content, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -225,7 +245,7 @@ class Plan:
     def page_files(self) -> list[str]:
         """What the page reads: the artifacts, and what these read of runs and panels."""
         files = [(*each.files, *each.run_files, *each.panel_files) for each in self.artifacts]
-        return list(dict.fromkeys(file for of_one in files for file in of_one))
+        return [*dict.fromkeys(file for of_one in files for file in of_one), NAMES]
 
     @property
     def page_arguments(self) -> list[str]:
@@ -242,4 +262,5 @@ class Plan:
             *("--runs", *runs),
             *("--panels", *panels),
             *("--licences", *licences),
+            *("--names", NAMES, "--labels", labels_of(self.datasets, self.datasets)),
         ]

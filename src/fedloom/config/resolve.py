@@ -29,6 +29,8 @@ from fedloom.federation.protocol import Protocol
 from fedloom.federation.tasks import registry as families
 from fedloom.methods import registry as methods
 from fedloom.models import registry as models
+from fedloom.report import registry as drawings
+from fedloom.report.registry import Drawing
 
 OF_A_VARIANT = ("model", "protocol")  # what a variant says of these goes to them, not to the method
 
@@ -57,10 +59,10 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
         groups = resolver.groups(runs)
         for artifact_name, artifact in study.artifacts.items():
             keys = tuple(dict.fromkeys(key for group in artifact.shows for key in groups.get(group, ())))
+            drawing = resolver.drawing(artifact_name)
             if keys:
-                of_config = artifact.kind, artifact.caption, artifact.reference
-                shown = keys, datasets, artifact.adapted
-                artifacts.append(ArtifactPlan(name, artifact_name, settings.scale, *of_config, *shown))
+                how = artifact, drawing, study.foremost
+                artifacts.append(ArtifactPlan(name, artifact_name, settings.scale, *how, keys, datasets))
                 if artifact.adapted:
                     adaptations |= dict.fromkeys(keys, resolver.adaptation())
         titles[name] = study.title
@@ -142,10 +144,20 @@ class _Resolver:
         """How models learn from held-out sets."""
         return _resolved(Adaptation, [(f"{self.where}.adapt", self.asked.adapt)])
 
+    def drawing(self, artifact: str) -> Drawing:
+        """What draws the artifact; its options are checked."""
+        asked = self.study.artifacts[artifact]
+        where = f"config/studies/{self.name}.yaml: artifacts.{artifact}"
+        drawing = drawings.drawing(choose(asked.draw, drawings.drawings(), f"{where}.draw"))
+        _resolved(drawing.options, [(f"{where}.options", asked.options)])
+        return drawing
+
     def _check_names(self) -> None:
         shown = {group for artifact in self.study.artifacts.values() for group in artifact.shows}
         for group in self.asked.groups:
             choose(group, shown, f"{self.where}.groups: no artifact shows the group")
+        if self.study.foremost:
+            choose(self.study.foremost, self.methods, f"config/studies/{self.name}.yaml: foremost")
         for method in self.study.variants:
             choose(method, self.methods, f"config/studies/{self.name}.yaml: variants")
         for place, params in [("params", self.asked.params)] + [

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from fedloom.artifacts import write_text
 from fedloom.config.dataset import AnyDataset
+from fedloom.config.names import NamesFile
 from fedloom.config.scale import Scale
 from fedloom.config.settings import Settings
 from fedloom.config.study import Study
@@ -21,6 +22,7 @@ from fedloom.config.study import Study
 MODELS: dict[str, Any] = {
     "config": Settings,
     "dataset": AnyDataset,
+    "names": NamesFile,
     "scale": Scale,
     "study": Study,
 }

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
 from fedloom.config.checks import Strict, choose, read_config
 from fedloom.errors import InputError
+from fedloom.federation.tasks import registry as families
 
 
 class Artifact(Strict):
-    """A table or figure and the groups of runs that it shows."""
+    """A table or figure: what draws it and the groups of runs that it shows."""
 
-    kind: Literal["table", "figure"]
+    draw: str = Field(description="the function of fedloom.report that draws it")
+    options: dict[str, Any] = Field({}, description="of that function")
     shows: tuple[str, ...] = Field(min_length=1, description="groups of runs, as the scale names them")
     caption: str
+    notes: str = Field("", description="what the study adds to what the function says below it")
     reference: str | None = Field(None, description="file of config/references with the published numbers")
     adapted: bool = Field(False, description="also shows what its runs' models do after an epoch on held-out sets")
 
@@ -25,7 +28,8 @@ class Study(Strict):
     """One paper: what is run is said by the scale, what is shown and what a variant means is said here."""
 
     title: str
-    family: Literal["forecast", "trajectory", "series"] = Field(description="which metrics the runs of the study have")
+    family: str = Field(description="of tasks: what the methods of the study learn")
+    foremost: str = Field("", description="the method that the paper proposes: first in tables, and what others meet")
     model: str | None = Field(None, description="client model of the methods that take one")
     variants: dict[str, dict[str, dict[str, Any]]] = Field(
         {},
@@ -41,6 +45,7 @@ def read_study(folder: Path, name: str) -> Study:
     choose(name, (path.stem for path in folder.glob("*.yaml")), "config: studies")
     path = folder / f"{name}.yaml"
     study = read_config(Study, path)
+    choose(study.family, families.names(), f"{path}: family")
     for target, artifacts in study.targets.items():
         for artifact in artifacts:
             choose(artifact, study.artifacts, f"{path}: targets.{target}")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from fedloom.report.curves import MEGABYTE
-from fedloom.report.labels import run_label
+from fedloom.report.captions import budget, told
+from fedloom.report.figure import MEGABYTE
 from fedloom.report.layout import Cell, Table
+from fedloom.report.numbers import ROW
 from fedloom.report.shown import Shown
-from fedloom.report.summary import ROW
 
 COSTS = ["clients", "held", "least", "most", "total", "once_bytes", "epoch_bytes", "all_bytes", "seconds"]
 
@@ -51,24 +51,6 @@ def mean_costs(shown: Shown) -> pd.DataFrame:
     return found.groupby(ROW, sort=False)[COSTS].mean().reset_index()
 
 
-def budget(shown: Shown) -> str:
-    """Say how much of each dataset was trained on and how long codes were trained before, as it was run."""
-    said: dict[str, list[str]] = {}
-    for dataset, runs in shown.runs.groupby("dataset", sort=False):
-        specs = [shown.record(folder)["spec"] for folder in runs["folder"]]
-        strides = sorted({spec["protocol"]["train_stride"] for spec in specs})
-        before = sorted({spec["params"]["pretrain_epochs"] for spec in specs if "pretrain_epochs" in spec["params"]})
-        windows = "every training window" if strides == [1] else f"one training window in {_either(strides)} an epoch"
-        epochs = f", {_either(before)} epochs of autoencoding before" if before else ""
-        said.setdefault(windows + epochs, []).append(shown.label(str(dataset)))
-    alike = [what if len(said) == 1 else f"{what} on {' and '.join(labels)}" for what, labels in said.items()]
-    return f"Training: {'; '.join(alike)}. A round is an epoch."
-
-
-def _either(numbers: list[int]) -> str:
-    return " or ".join(map(str, numbers))
-
-
 def cost_table(shown: Shown) -> Table:
     """Set model sizes, traffic and time of all methods side by side, dataset by dataset."""
     frame = mean_costs(shown)
@@ -81,15 +63,16 @@ def cost_table(shown: Shown) -> Table:
         ("Sent by all clients", "MB in all"),
         ("", "s a run / epochs"),
     ]
-    notes = (
+    notes = told(
+        shown,
         "Numbers that forecasting needs; decoders, which pre-training alone uses, do not count, and a centre's model "
         "counts in all. A MB is 10⁶ bytes at 4 bytes a number; codes on their way to a neighbour and gradients on "
         "their way back count once each. Before: what a centre collects before the first epoch. Seconds are a whole "
         "run's, validation and autoencoding with it, over its epochs, on this machine with what else it had to do; "
-        "mean over seeds. "
-        f"{budget(shown)} {shown.facts}"
+        "mean over seeds.",
+        budget(shown),
     )
-    return Table(header, list(_rows(shown, frame)), shown.caption, notes, frame)
+    return Table(header, list(_rows(shown, frame)), shown.caption, notes, frame, ("Data set", "Method"))
 
 
 def _rows(shown: Shown, frame: pd.DataFrame) -> Iterator[tuple[str, str, list[Cell]]]:
@@ -104,7 +87,7 @@ def _rows(shown: Shown, frame: pd.DataFrame) -> Iterator[tuple[str, str, list[Ce
             _megabytes(row.all_bytes),
             f"{row.seconds:.2f}",
         ]
-        yield group, run_label(row.method, row.variant), [Cell(text) for text in cells]
+        yield group, shown.names.run((row.method, row.variant)), [Cell(text) for text in cells]
 
 
 def _megabytes(count: float) -> str:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
-from fedloom.report.figure import Figure
-from fedloom.report.labels import run_label
-from fedloom.report.shown import Shown
-from fedloom.report.summary import ROW
+from fedloom.report.captions import told
+from fedloom.report.figure import MEGABYTE, Figure, Look, banded, grid, legend, looks
+from fedloom.report.names import Run
+from fedloom.report.shown import Shown, runs_in
 
-MEGABYTE = 1e6
-WIDTH, ROW_HEIGHT, LEGEND_HEIGHT = 7.2, 2.5, 0.5
-MARKERS = ("", "o", "s", "^")
+ROW_HEIGHT, LEGEND_HEIGHT = 2.5, 0.5
+
+
+@dataclass(frozen=True)
+class CurveOptions:
+    """``quantity`` is one that the rounds log for the whole federation, ``label`` what it is called in print."""
+
+    label: str
+    quantity: str = "validation_score"
 
 
 @dataclass(frozen=True)
@@ -38,48 +42,37 @@ class Curve:
         return len(self.error) > 1
 
 
-def curves(shown: Shown, quantity: str, label: str) -> Figure:
-    """Draw, a row a dataset, ``quantity`` by round (left) and by megabyte sent up by the federation (right).
-
-    ``quantity`` is one that the rounds log for the whole federation, ``label`` what it is called in print.
-    """
-    datasets = shown.datasets
-    height = ROW_HEIGHT * len(datasets) + LEGEND_HEIGHT
-    drawn, axes = plt.subplots(len(datasets), 2, figsize=(WIDTH, height), squeeze=False, sharey="row")
-    names = list(dict.fromkeys(zip(shown.runs["method"], shown.runs["variant"], strict=True)))
-    styles = dict(zip(names, looks(len(names)), strict=True))
+def curves(shown: Shown, options: CurveOptions) -> Figure:
+    """Draw, a row a dataset, a logged quantity by round (left) and by megabyte sent up by the federation (right)."""
+    datasets, label = shown.datasets, options.label
+    drawn, axes = grid(len(datasets), 2, ROW_HEIGHT, LEGEND_HEIGHT, sharey="row")
+    runs = runs_in(shown.runs)
+    styles = looks(runs)
     handles: dict[str, Line2D] = {}
     for (by_round, by_megabyte), dataset in zip(axes, datasets, strict=True):
-        found = {(method, variant): curve(shown, dataset, method, variant, quantity) for method, variant in names}
-        present = {name: value for name, value in found.items() if value is not None}
-        for name, value in present.items():
-            handles[run_label(*name)] = _draw(by_round, by_megabyte, value, styles[name])
+        found = {run: curve(shown, dataset, run, options.quantity) for run in runs}
+        present = {run: value for run, value in found.items() if value is not None}
+        for run, value in present.items():
+            handles[shown.names.run(run)] = _draw(by_round, by_megabyte, value, styles[run])
         by_round.xaxis.set_major_locator(MaxNLocator(integer=True))
         _limit(by_round, list(present.values()))
         # Series are judged on a scale of their own.
         unit = shown.panels[dataset].get("unit")
         by_round.set(title=shown.label(dataset), ylabel=f"{label} ({unit})" if unit else label, xlabel="round")
         by_megabyte.set(xlabel="sent up by all clients (MB)")
-    drawn.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 4))
-    notes = (
+    legend(drawn, handles, 4)
+    notes = told(
+        shown,
         f"{label[0].upper()}{label[1:]}, missing readings left out, after each round; line: mean over seeds, band: "
         "least to largest. Right: against the megabytes (10⁶ bytes) that all clients together have sent up; a method "
-        f"that sends nothing is a level line at its least error. First rounds may lie above the frame. {shown.facts}"
+        "that sends nothing is a level line at its least error. First rounds may lie above the frame.",
     )
     return Figure(drawn, shown.caption, notes)
 
 
-def looks(count: int) -> list[dict[str, Any]]:
-    """Return a colour and line style each; lines that come round to the same ones get a marker."""
-    cycle = list(plt.rcParams["axes.prop_cycle"])
-    return [{**cycle[i % len(cycle)], "marker": MARKERS[i // len(cycle) % len(MARKERS)]} for i in range(count)]
-
-
-def curve(shown: Shown, dataset: str, method: str, variant: str, quantity: str) -> Curve | None:
+def curve(shown: Shown, dataset: str, run: Run, quantity: str) -> Curve | None:
     """Return the curve of a method's variant on a dataset; None where none of its runs logged ``quantity``."""
-    runs = shown.runs
-    folders = runs.loc[(runs[ROW] == [dataset, method, variant]).all(axis=1), "folder"]
-    logs = [shown.rounds(folder) for folder in folders]
+    logs = [shown.rounds(folder) for folder in shown.folders_of(dataset, run).values()]
     values = [log[(log["quantity"] == quantity) & (log["client"] == "all")].set_index("round")["value"] for log in logs]
     return over_seeds(values, logs)
 
@@ -97,17 +90,12 @@ def over_seeds(values: list[pd.Series], logs: list[pd.DataFrame]) -> Curve | Non
     return Curve(error, total.reindex(error.index))
 
 
-def _draw(by_round: Axes, by_megabyte: Axes, value: Curve, look: dict[str, Any]) -> Line2D:
+def _draw(by_round: Axes, by_megabyte: Axes, value: Curve, look: Look) -> Line2D:
     error = value.error
     level = error["mean"].min()
-    if value.trained:
-        (line,) = by_round.plot(error.index, error["mean"], **look)
-        by_round.fill_between(error.index, error["least"], error["largest"], color=look["color"], alpha=0.15, lw=0)
-    else:
-        line = by_round.axhline(level, **look)
+    line = banded(by_round, error.index, error, look) if value.trained else by_round.axhline(level, **look)
     if value.trained and value.sent.iloc[-1] > 0:
-        by_megabyte.plot(value.sent, error["mean"], **look)
-        by_megabyte.fill_between(value.sent, error["least"], error["largest"], color=look["color"], alpha=0.15, lw=0)
+        banded(by_megabyte, value.sent, error, look)
         by_megabyte.set_xscale("log")
         by_megabyte.xaxis.set_major_formatter("{x:g}")
         # Labels of minor ticks where the axis spans less than a decade.

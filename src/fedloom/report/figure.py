@@ -1,21 +1,32 @@
-"""A figure as it is printed: one style, PDF and PNG without dates, the caption inside both files."""
+"""A figure as it is printed: one width and style, each method in its look, the caption inside PDF and PNG."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import matplotlib as mpl
 import matplotlib.figure
 import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from PIL import Image
 
 from fedloom.artifacts import atomic
 from fedloom.report.layout import ending, title
 
 STYLE = Path(__file__).with_name("fedloom.mplstyle")
+WIDTH = 7.2  # inches: the text width of a paper in one column
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MEGABYTE = 1e6
+
+Look = dict[str, Any]
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,56 @@ def style() -> Iterator[None]:
         plt.switch_backend("agg")
         plt.style.use(["default", STYLE])
         yield
+
+
+def grid(rows: int, columns: int, row_height: float, below: float = 0.0, **shared: Any) -> tuple[Any, Any]:
+    """Return a figure of the project's width and its axes [rows, columns]; ``below`` is the height of its legend."""
+    size = (WIDTH, row_height * rows + below)
+    return plt.subplots(rows, columns, figsize=size, squeeze=False, **shared)
+
+
+def tiles(count: int, across: int, row_height: float, below: float = 0.0, **shared: Any) -> tuple[Any, list[Axes]]:
+    """Return a figure of at least one panel, at most ``across`` beside each other, and its panels one by one."""
+    columns = min(across, max(1, count))
+    drawn, axes = grid(math.ceil(max(1, count) / columns), columns, row_height, below, **shared)
+    for ax in axes.flat[count:]:
+        ax.set_axis_off()
+    return drawn, list(axes.flat)
+
+
+def looks(names: Iterable[K]) -> dict[K, Look]:
+    """Return a colour and line style for each name; lines that come round to the same ones get a marker."""
+    cycle = list(plt.rcParams["axes.prop_cycle"])
+    markers = ("", *MARKERS)
+    return {
+        name: {**cycle[i % len(cycle)], "marker": markers[i // len(cycle) % len(markers)]}
+        for i, name in enumerate(dict.fromkeys(names))
+    }
+
+
+def dots(names: Iterable[K]) -> dict[K, Look]:
+    """Return a colour and marker for each name: the colours are those of ``looks``."""
+    return {
+        name: {"color": look["color"], "marker": MARKERS[i % len(MARKERS)], "ls": "none"}
+        for i, (name, look) in enumerate(looks(names).items())
+    }
+
+
+def banded(ax: Axes, x: Any, over_seeds: pd.DataFrame, look: Look) -> Line2D:
+    """Draw a line through the means and a band from least to largest (columns mean, least, largest)."""
+    (line,) = ax.plot(x, over_seeds["mean"], **look)
+    ax.fill_between(x, over_seeds["least"], over_seeds["largest"], color=look["color"], alpha=0.15, lw=0)
+    return line
+
+
+def legend(
+    drawn: matplotlib.figure.Figure, handles: Mapping[str, Any], most: int, place: str = "lower center", **look: Any
+) -> None:
+    """Name what is drawn outside the panels, at most ``most`` beside each other."""
+    if handles:
+        columns = min(most, len(handles))
+        where: Any = f"outside {place}"
+        drawn.legend(list(handles.values()), list(handles), loc=where, ncols=columns, **look)
 
 
 def write_figure(figure: Figure, stem: Path) -> None:

@@ -32,7 +32,8 @@ class Cell:
 class Table:
     """``header``: levels of every column (such as dataset and metric); ``rows``: group, label and cells.
 
-    ``caption`` says what is shown, ``notes`` how to read it; ``tidy`` holds all numbers behind it, and more.
+    ``caption`` says what is shown, ``notes`` how to read it; ``tidy`` holds all numbers behind it, and more; ``index``
+    says what groups and labels are.
     """
 
     header: Sequence[tuple[str, str]]
@@ -40,6 +41,7 @@ class Table:
     caption: str
     notes: str
     tidy: pd.DataFrame
+    index: tuple[str, str] = ("Group", "Method")
 
 
 def write_table(table: Table, stem: Path) -> None:
@@ -65,7 +67,7 @@ def title(name: str) -> str:
 
 def markdown(table: Table, name: str) -> str:
     """Return the table as a Markdown document: title, pipe table, notes."""
-    header = ["Group", "Method", *("<br>".join(_safe(level) for level in levels if level) for levels in table.header)]
+    header = [*table.index, *("<br>".join(_safe(level) for level in levels if level) for levels in table.header)]
     lines = [_pipes(header), _pipes(["---", "---", *["---:"] * len(table.header)])]
     last = None
     for group, label, cells in table.rows:
@@ -82,7 +84,7 @@ def latex(table: Table, name: str) -> str:
     columns = [tuple(escape_latex(level) for level in levels) for levels in table.header]
     frame = pd.DataFrame(
         text,
-        index=pd.MultiIndex.from_tuples(index, names=["Group", "Method"]),
+        index=pd.MultiIndex.from_tuples(index, names=table.index),
         columns=pd.MultiIndex.from_tuples(columns),
     )
     body: str = frame.style.to_latex(

@@ -8,40 +8,44 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from markdown_it import MarkdownIt
 
+from fedloom.data.described import read_about
 from fedloom.errors import InputError
 from fedloom.report.figure import read_caption
-from fedloom.report.labels import dataset_label, method_label, order
 from fedloom.report.layout import ending
-from fedloom.report.shown import read_description, read_record
+from fedloom.report.names import Names
+from fedloom.report.shown import read_record
 
 STYLE = Path(__file__).with_name("page.css")
 
 
 def page(
     scale: str,
-    titles: dict[str, str],
+    titles: Mapping[str, str],
     stems: Sequence[Path],
     runs: Iterable[Path],
     panels: Iterable[Path],
-    licences: dict[str, str],
+    licences: Mapping[str, str],
+    names: Names,
+    labels: Mapping[str, str],
 ) -> str:
     """Return the page (HTML).
 
     ``titles`` maps a study to its title, in order; a stem is the path of an artifact without its ending, in a folder
-    named as its study; ``licences`` maps a dataset to its title and licence. Raises InputError for an artifact that is
-    neither a table (md) nor a figure (png).
+    named as its study; ``licences`` maps a dataset to its title and licence, ``labels`` to its name in print. Raises
+    InputError for an artifact that is neither a table (md) nor a figure (png).
     """
     sections = [_study(study, title, [s for s in stems if s.parent.name == study]) for study, title in titles.items()]
     links = [f'<a href="#{study}">{html.escape(title)}</a>' for study, title in titles.items()]
     links += ['<a href="#data">Data</a>', '<a href="#runs">Runs</a>']
     records = [read_record(folder) for folder in runs]
-    reports = [read_description(folder) for folder in panels]
+    reports = [read_about(folder) for folder in panels]
+    printed = {r["dataset"]: labels.get(r["dataset"]) or r["part"] or r["dataset"] for r in reports}
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -52,8 +56,8 @@ def page(
             f"<p>{_verdicts(records)}</p>",
             f"<nav>{' '.join(links)}</nav></header>\n<main>",
             *sections,
-            _data(reports, licences),
-            _runs(records, reports),
+            _data(reports, licences, labels),
+            _runs(records, printed, names),
             "</main>\n</body>\n</html>\n",
         ]
     )
@@ -97,84 +101,61 @@ def _verdicts(records: Sequence[dict[str, Any]]) -> str:
     return f"{len(records)} runs, {ended}; seeds {', '.join(str(seed) for seed in seeds)}."
 
 
-def _data(reports: Sequence[dict[str, Any]], licences: dict[str, str]) -> str:
-    panels = [report for report in reports if "nodes" in report]
-    sequences = [report for report in reports if "owners" in report]
-    series = [report for report in reports if "domains" in report]
+def _data(reports: Sequence[dict[str, Any]], licences: Mapping[str, str], labels: Mapping[str, str]) -> str:
+    """A table for each family of data there is; what data say of themselves tells which family's they are."""
+    panels, sequences, series = ([r for r in reports if key in r] for key in ("nodes", "owners", "domains"))
     tables = []
     if panels:
         header = ["Dataset", "Part", "Steps", "Nodes", "Interval", "Unit", "Missing", "Repairs"]
-        tables.append(_table(header, [_panel(report) for report in panels], numbers=(2, 3, 4, 6)))
+        rows = [_who(report, labels) + _panel(report) for report in panels]
+        tables.append(_table(header, rows, numbers=(2, 3, 4, 6)))
     if sequences:
         header = ["Dataset", "Part", "Sequences", "Owners", "Longest", "Actions", "Outcome", "Left out"]
-        tables.append(_table(header, [_sequences(report) for report in sequences], numbers=(2, 3, 4, 5)))
+        rows = [_who(about, labels) + _sequences(about) for about in sequences]
+        tables.append(_table(header, rows, numbers=(2, 3, 4, 5)))
     if series:
         header = ["Federation", "Part", "Client", "Domain", "Series", "Points", "Missing", "Cleaned", "Left out"]
-        tables.append(_table(header, [row for about in series for row in _clients(about)], numbers=(4, 5, 6)))
-    rows = [[dataset_label(name, None), licence] for name, licence in licences.items()]
+        rows = []
+        for about in series:
+            clients = [_client(about, client) for client in about["clients"]]
+            rows += [(_who(about, labels) if i == 0 else ["", ""]) + client for i, client in enumerate(clients)]
+        tables.append(_table(header, rows, numbers=(4, 5, 6)))
+    rows = [[labels.get(name, name), licence] for name, licence in licences.items()]
     tables.append(_table(["Dataset", "Title and licence"], rows, numbers=()))
     return f'<section id="data">\n<h2>Data</h2>\n{"".join(tables)}\n</section>'
 
 
+def _who(about: dict[str, Any], labels: Mapping[str, str]) -> list[str]:
+    return [labels.get(about["dataset"], about["dataset"]), about["part"] or "the whole"]
+
+
 def _panel(report: dict[str, Any]) -> list[str]:
-    return [
-        dataset_label(report["dataset"], None),
-        report["part"] or "the whole",
-        f"{report['rows']:,}",
-        f"{report['nodes']:,}",
-        f"{report['interval_minutes']} min",
-        report["unit"],
-        f"{report['missing_share']:.2%}",
-        _counts(report["repairs"]),
-    ]
+    steps, nodes, interval = f"{report['rows']:,}", f"{report['nodes']:,}", f"{report['interval_minutes']} min"
+    return [steps, nodes, interval, report["unit"], f"{report['missing_share']:.2%}", _counts(report["repairs"])]
 
 
 def _sequences(about: dict[str, Any]) -> list[str]:
-    return [
-        dataset_label(about["dataset"], None),
-        about["part"] or "the whole",
-        f"{about['rows']:,}",
-        f"{about['owners']:,}",
-        f"{about['longest']:,}",
-        f"{about['actions']:,}",
-        about["unit"],
-        _counts(about["exclusions"]),
-    ]
+    sizes = [f"{about[key]:,}" for key in ("rows", "owners", "longest", "actions")]
+    return [*sizes, about["unit"], _counts(about["exclusions"])]
 
 
-def _clients(about: dict[str, Any]) -> list[list[str]]:
-    rows: list[list[str]] = []
-    for client in about["clients"]:
-        counts = about["counts"][client]
-        seen = " (seen by a downstream task)" if client in about["seen"] else ""
-        first = not rows
-        rows.append(
-            [
-                dataset_label(about["dataset"], None) if first else "",
-                (about["part"] or "the whole") if first else "",
-                client + seen,
-                about["domains"][client],
-                f"{counts['series']:,}",
-                f"{counts['points']:,}",
-                f"{counts['missing']:,}",
-                _counts(about["cleaned"].get(client, {})),
-                _counts(about["exclusions"].get(client, {})),
-            ]
-        )
-    return rows
+def _client(about: dict[str, Any], client: str) -> list[str]:
+    seen = " (seen by a downstream task)" if client in about["seen"] else ""
+    sizes = [f"{about['counts'][client][key]:,}" for key in ("series", "points", "missing")]
+    done = [_counts(about[key].get(client, {})) for key in ("cleaned", "exclusions")]
+    return [client + seen, about["domains"][client], *sizes, *done]
 
 
 def _counts(done: dict[str, int]) -> str:
     return "; ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in sorted(done.items()) if n) or "none"
 
 
-def _runs(records: Iterable[dict[str, Any]], reports: Iterable[dict[str, Any]]) -> str:
-    parts = {report["dataset"]: report["part"] for report in reports}
-    known = sorted(records, key=lambda r: (r["dataset"], order(r["method"], r["variant"]), r["seed"]))
+def _runs(records: Iterable[dict[str, Any]], labels: Mapping[str, str], names: Names) -> str:
+    known = sorted(records, key=lambda r: (r["dataset"], names.order((r["method"], r["variant"])), r["seed"]))
     rows = [
         [
-            dataset_label(r["dataset"], parts.get(r["dataset"])),
-            method_label(r["method"]),
+            labels[r["dataset"]],
+            names.method(r["method"]),
             r["variant"],
             str(r["seed"]),
             str(r["rounds"]),

@@ -1,35 +1,75 @@
-"""Finds the function that makes an artifact: ``TABLES`` and ``FIGURES`` of ``fedloom.report.studies.{study}``."""
+"""Finds what draws an artifact by the name that a study gives it.
+
+A drawing function is a public function of this package that returns a ``Table`` or a ``Figure``. It takes what is
+shown and, where a study may choose, a frozen dataclass of options.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any, Literal, get_type_hints
 
+import fedloom.report
 from fedloom.errors import InputError
 from fedloom.report.figure import Figure
 from fedloom.report.layout import Table
 from fedloom.report.shown import Shown
-from fedloom.report.studies import atlas, fed_causaldiff, fedal, st_split_vfl
 
-STUDIES = {"atlas": atlas, "fed_causaldiff": fed_causaldiff, "fedal": fedal, "st_split_vfl": st_split_vfl}
-
-
-def table(study: str, name: str) -> Callable[[Shown], Table]:
-    """Return what makes the table ``name`` of ``study``; InputError lists what there is."""
-    found: Callable[[Shown], Table] = _find(study, "TABLES", name)
-    return found
+Kind = Literal["table", "figure"]
+KINDS: dict[type, Kind] = {Table: "table", Figure: "figure"}
 
 
-def figure(study: str, name: str) -> Callable[[Shown], Figure]:
-    """Return what draws the figure ``name`` of ``study``; InputError lists what there is."""
-    found: Callable[[Shown], Figure] = _find(study, "FIGURES", name)
-    return found
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of a drawing function that takes none."""
 
 
-def _find(study: str, kind: str, name: str) -> Any:
-    if study not in STUDIES:
-        raise InputError(f"study: expected one of {', '.join(STUDIES)}, found {study!r}")
-    found: dict[str, Any] = getattr(STUDIES[study], kind)
-    if name not in found:
-        raise InputError(f"{study}: artifact: expected one of {', '.join(sorted(found))}, found {name!r}")
-    return found[name]
+@dataclass(frozen=True)
+class Drawing:
+    """A drawing function, what it makes and which options it takes."""
+
+    function: Callable[..., Any]
+    kind: Kind
+    options: type
+
+    @property
+    def module(self) -> ModuleType:
+        """The module that the function stands in."""
+        return importlib.import_module(self.function.__module__)
+
+    def draw(self, shown: Shown, options: Any) -> Any:
+        """The table or figure of what is shown; ``options`` is an instance of the class ``options``."""
+        return self.function(shown) if self.options is NoOptions else self.function(shown, options)
+
+
+@cache
+def drawings() -> dict[str, Drawing]:
+    """All drawing functions by name."""
+    found: dict[str, Drawing] = {}
+    for module in pkgutil.walk_packages(fedloom.report.__path__, "fedloom.report."):
+        if module.name != __name__:
+            found |= dict(_drawings_in(importlib.import_module(module.name)))
+    return dict(sorted(found.items()))
+
+
+def drawing(name: str, where: str = "draw") -> Drawing:
+    """The drawing function ``name``. Raises InputError, beginning with ``where``, that lists what there is."""
+    if name not in drawings():
+        raise InputError(f"{where}: expected one of {', '.join(drawings())}; found {name!r}")
+    return drawings()[name]
+
+
+def _drawings_in(module: ModuleType) -> Iterator[tuple[str, Drawing]]:
+    for name, function in inspect.getmembers(module, inspect.isfunction):
+        if function.__module__ == module.__name__ and not name.startswith("_"):
+            hints = get_type_hints(function)
+            kind = KINDS.get(hints.pop("return", None))
+            given = list(hints.values())
+            if kind and given[:1] == [Shown]:
+                yield name, Drawing(function, kind, given[1] if given[1:] else NoOptions)

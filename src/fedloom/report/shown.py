@@ -1,10 +1,10 @@
-"""What an artifact shows: the runs it was given, with the panels they were run on and the numbers a paper prints."""
+"""What an artifact shows: the runs it was given, with the data they were run on and the numbers a paper prints."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from fedloom.data.described import read_about
 from fedloom.errors import InputError
 from fedloom.evaluation.schema import read_metrics
 from fedloom.partition.folder import read_partition_about
-from fedloom.report.labels import dataset_label, order
+from fedloom.report.names import Names, Run
 from fedloom.report.references import COLUMNS, read_references
 
 
@@ -24,9 +24,10 @@ from fedloom.report.references import COLUMNS, read_references
 class Shown:
     """One artifact: its name, what config says of it, and the folders of exactly the runs it shows.
 
-    ``panels`` maps a dataset to what its panel, trajectories or series say of themselves, ``places`` to their folder,
-    ``partitions`` to how it was dealt to clients, where that was given; ``references`` holds published values.
-    ``adapted``: it also shows what the runs' models do after an epoch on held-out sets.
+    ``data`` are folders of panels, trajectories or series, ``dealt`` of how these were partitioned, ``reference`` is
+    the csv of published values. ``foremost`` is the method that the study proposes, ``notes`` what the study adds to
+    what the drawing function says, ``labels`` what datasets are called in print. ``adapted``: it also shows what the
+    runs' models do after an epoch on held-out sets.
     """
 
     study: str
@@ -34,24 +35,31 @@ class Shown:
     scale: str
     caption: str
     folders: tuple[Path, ...]
-    panels: dict[str, dict[str, Any]]
-    references: pd.DataFrame
-    places: dict[str, Path]
-    partitions: dict[str, dict[str, Any]]
+    data: tuple[Path, ...]
+    dealt: tuple[Path, ...] = ()
+    reference: Path | None = None
     adapted: bool = False
+    foremost: str = ""
+    notes: str = ""
+    names: Names = field(default_factory=Names)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """How messages name the artifact."""
+        return f"{self.study}/{self.name}"
 
     @cached_property
     def runs(self) -> pd.DataFrame:
         """One row a run, in the order of a table: who it is, how it ended, its folder (see ``read_record``)."""
         records = [read_record(folder) for folder in self.folders]
         if not records:
-            raise InputError(f"{self.study}/{self.name}: expected at least one run to show, found none")
+            raise InputError(f"{self.where}: expected at least one run to show, found none")
         unknown = {r["dataset"] for r in records} - set(self.panels)
         if unknown:
-            raise InputError(
-                f"{self.study}/{self.name}: expected the panel of {min(unknown)}, found {list(self.panels)}"
-            )
-        records.sort(key=lambda r: (list(self.panels).index(r["dataset"]), order(r["method"], r["variant"]), r["seed"]))
+            raise InputError(f"{self.where}: expected the data of {min(unknown)}, found {list(self.panels)}")
+        datasets, order = list(self.panels), self.names.order
+        records.sort(key=lambda r: (datasets.index(r["dataset"]), order((r["method"], r["variant"])), r["seed"]))
         return pd.DataFrame(records)
 
     @cached_property
@@ -62,12 +70,46 @@ class Shown:
 
     @property
     def datasets(self) -> list[str]:
-        """Datasets of the runs, in the order in which their panels were given."""
+        """Datasets of the runs, in the order in which their data were given."""
         return list(dict.fromkeys(self.runs["dataset"]))
 
+    @cached_property
+    def panels(self) -> dict[str, dict[str, Any]]:
+        """Dataset -> what its panel, trajectories or series say of themselves."""
+        return {about["dataset"]: about for about in map(read_about, self.data)}
+
+    @cached_property
+    def places(self) -> dict[str, Path]:
+        """Dataset -> folder of its panel, trajectories or series."""
+        return dict(zip(self.panels, self.data, strict=True))
+
+    @cached_property
+    def partitions(self) -> dict[str, dict[str, Any]]:
+        """Dataset -> how it was dealt to clients or cut into windows, where that was given."""
+        return {about["dataset"]: about for about in map(read_partition_about, self.dealt)}
+
+    @cached_property
+    def references(self) -> pd.DataFrame:
+        """Published values (see ``read_references``); none where no file was given."""
+        return read_references(self.reference) if self.reference else pd.DataFrame(columns=COLUMNS)
+
     def label(self, dataset: str) -> str:
-        """The dataset's name in print."""
-        return dataset_label(dataset, self.panels[dataset]["part"])
+        """The dataset's name in print; one without a label that is a part goes by the part that it is."""
+        return self.labels.get(dataset) or self.panels[dataset]["part"] or dataset
+
+    @property
+    def ours(self) -> Run:
+        """The base of the method that the study proposes."""
+        return self.foremost, "base"
+
+    def foremost_first(self, runs: list[Run]) -> list[Run]:
+        """``runs``, those of the method that the study proposes before all others."""
+        return sorted(runs, key=lambda run: run[0] != self.foremost)
+
+    def folders_of(self, dataset: str, run: Run) -> dict[int, Path]:
+        """Seed -> folder of a method's variant on a dataset."""
+        runs = self.runs[(self.runs[["dataset", "method", "variant"]] == [dataset, *run]).all(axis=1)]
+        return dict(zip(runs["seed"], runs["folder"], strict=True))
 
     def record(self, folder: Path) -> dict[str, Any]:
         """What a run's ``run.json`` says: its spec, its clients and their samples, its parameters, how it ended."""
@@ -82,43 +124,15 @@ class Shown:
         """The arrays of a run's diagnostics by name."""
         return load_file(folder / "diagnostics.safetensors")
 
-    @property
-    def facts(self) -> str:
-        """What every caption ends with: scale, seeds, rounds, and the part of a dataset where it is one."""
-        runs = self.runs
-        sentences = [f"Scale {self.scale}", f"seeds {', '.join(str(seed) for seed in sorted(set(runs['seed'])))}"]
-        by_dataset = {self.label(d): sorted(set(of["asked"])) for d, of in runs.groupby("dataset", sort=False)}
-        rounds = [f"{'/'.join(map(str, found))} rounds on {name}" for name, found in by_dataset.items()]
-        return "; ".join([*sentences, *rounds]) + "."
+
+def runs_in(frame: pd.DataFrame) -> list[Run]:
+    """The methods' variants in ``frame``, each once, in order."""
+    return list(dict.fromkeys(zip(frame["method"], frame["variant"], strict=True)))
 
 
-def show(
-    study: str,
-    name: str,
-    scale: str,
-    caption: str,
-    runs: Iterable[Path],
-    panels: Iterable[Path],
-    references: Path | None = None,
-    partitions: Iterable[Path] = (),
-    adapted: bool = False,
-) -> Shown:
-    """Collect what the artifact ``name`` of ``study`` shows. Raises InputError where data do not describe themselves.
-
-    ``panels`` are folders of panels, trajectories or series, ``partitions`` of partitions.
-    """
-    described = [(read_description(folder), folder) for folder in panels]
-    published = pd.DataFrame(columns=COLUMNS) if references is None else read_references(references)
-    by_dataset = {report["dataset"]: report for report, _ in described}
-    places = {report["dataset"]: folder for report, folder in described}
-    dealt = [read_partition_about(folder) for folder in partitions]
-    by_deal = {each["dataset"]: each for each in dealt}
-    return Shown(study, name, scale, caption, tuple(runs), by_dataset, published, places, by_deal, adapted)
-
-
-def read_description(folder: Path) -> dict[str, Any]:
-    """Return what a panel or a set of trajectories says of itself. Raises InputError where it says nothing."""
-    return read_about(folder)
+def of_run(frame: pd.DataFrame, run: Run) -> pd.DataFrame:
+    """The rows of a method's variant."""
+    return frame[(frame["method"] == run[0]) & (frame["variant"] == run[1])]
 
 
 def read_record(folder: Path) -> dict[str, Any]:

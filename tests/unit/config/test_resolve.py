@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -24,9 +25,9 @@ STUDY = {
     "model": "forecaster",
     "variants": {"atlas": {"A.4": {"align": False}, "slow": {"lr": 1e-4}, "compact": {"encoder": "compact"}}},
     "artifacts": {
-        "table1": {"kind": "table", "shows": ["main"], "caption": "Errors"},
-        "table2": {"kind": "table", "shows": ["ablation"], "caption": "Ablations"},
-        "figure1": {"kind": "figure", "shows": ["main", "ablation"], "caption": "Curves"},
+        "table1": {"draw": "cost_table", "shows": ["main"], "caption": "Costs"},
+        "table2": {"draw": "regimes", "shows": ["ablation"], "caption": "Ablations"},
+        "figure1": {"draw": "curves", "options": {"label": "MAE"}, "shows": ["main", "ablation"], "caption": "Curves"},
     },
     "targets": {"core": ["table1"]},
 }
@@ -178,6 +179,40 @@ def test_a_dataset_beside_another_must_exist_and_be_another(
     with pytest.raises(InputError) as error:
         read_plan(tmp_path, Settings(scale="tiny", studies=("one",)))
     assert line in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("artifact", "message"),
+    [
+        ({"draw": "curve"}, r"artifacts.table1.draw: found 'curve', .* \(did you mean 'curves'\?\)"),
+        ({"draw": "regimes", "options": {"metric": "mae"}}, "unknown key 'metric', expected nothing here"),
+        ({"draw": "curves", "options": {"labl": "MAE"}}, "unknown key 'labl', expected one of label, quantity"),
+        ({"draw": "curves"}, "artifacts.table1.options: key 'label' is missing"),
+        ({"draw": "accuracy", "options": {"against": "local", "few": "all"}}, "table1.options: few: found 'all'"),
+    ],
+)
+def test_an_artifact_names_its_drawing_function_and_options_that_it_has(
+    plan_of: PlanOf, artifact: dict[str, Any], message: str
+) -> None:
+    artifacts = STUDY["artifacts"] | {"table1": {"shows": ["main"], "caption": "Costs"} | artifact}
+    with pytest.raises(InputError, match=message):
+        plan_of(scale(), STUDY | {"artifacts": artifacts})
+
+
+def test_a_study_that_puts_a_method_foremost_must_name_one(plan_of: PlanOf) -> None:
+    with pytest.raises(InputError, match="foremost: found 'atlass'"):
+        plan_of(scale(), STUDY | {"foremost": "atlass"})
+
+
+def test_what_things_are_called_reaches_artifacts_and_no_run(plan_of: PlanOf) -> None:
+    before = plan_of(scale())
+    regimes = before.datasets["regimes"]
+    renamed = regimes.model_copy(update={"label": "Worlds"})
+    assert all(renamed.settings(section) == regimes.settings(section) for section in ("panel", "partition"))
+    assert not any("label" in as_text(spec) for spec in before.runs.values())
+    for artifact in before.artifacts:
+        arguments = dataclasses.replace(artifact, datasets={"regimes": renamed}).arguments
+        assert arguments[arguments.index("--labels") + 1] == '{"regimes": "Worlds"}'
 
 
 def test_a_target_must_name_artifacts(plan_of: PlanOf) -> None:

@@ -23,7 +23,7 @@ def test_committed_schemas_are_those_of_the_models(repository: Path, name: str) 
 
 def test_committed_config_agrees_with_the_schemas(repository: Path) -> None:
     config = repository / "config"
-    files = {config / "config.yaml": "config"}
+    files = {config / "config.yaml": "config", config / "names.yaml": "names"}
     files |= {file: name for folder, name in FOLDERS.items() for file in (config / folder).glob("*.yaml")}
     for file, name in files.items():
         content = yaml.safe_load(file.read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,55 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from fedloom.evaluation.families.forecast import of_run
+from fedloom.config.checks import check
+from fedloom.config.dataset import read_dataset
+from fedloom.config.names import read_names
+from fedloom.config.study import read_study
 from fedloom.evaluation.forecast.blocks import BlockSums
-from fedloom.evaluation.forecast.errors import MASKED, UNMASKED, Batch, Scores, metric_rows, null_rows
-from fedloom.evaluation.schema import write_metrics
-from fedloom.report.shown import Shown, show
+from fedloom.evaluation.forecast.errors import MASKED, UNMASKED, Scores, metric_rows, null_rows
+from fedloom.evaluation.forecast.stream import Forecasts
+from fedloom.evaluation.rows import as_metrics
+from fedloom.evaluation.schema import SELECTIONS, write_metrics
+from fedloom.report.registry import drawing
+from fedloom.report.shown import Shown
 
+CONFIG = Path(__file__).parents[3] / "config"
 NODES = ["a", "b", "c"]
 WINDOWS, HORIZON, STEPS_PER_DAY = 120, 12, 6
+
+
+def shown_by(
+    study: str,
+    name: str,
+    runs: Iterable[Path],
+    data: Iterable[Path],
+    reference: Path | None = None,
+    dealt: Iterable[Path] = (),
+    caption: str = "What is shown",
+) -> Shown:
+    """What the artifact ``name`` shows of hand-made runs, with the names and the settings that config gives."""
+    about = read_study(CONFIG / "studies", study)
+    folders = {"folders": tuple(runs), "data": tuple(data), "dealt": tuple(dealt)}
+    names = read_names(CONFIG / "names.yaml")
+    known = {path.stem: read_dataset(path).label for path in (CONFIG / "datasets").glob("*.yaml")}
+    labels = {dataset: label for dataset, label in known.items() if label}
+    of_study = {"foremost": about.foremost, "names": names, "labels": labels}
+    artifact = about.artifacts[name]
+    of_artifact = {"adapted": artifact.adapted, "notes": artifact.notes, "reference": reference}
+    return Shown(study, name, "quick", caption, **folders, **of_study, **of_artifact)
+
+
+def drawn(shown: Shown) -> Any:
+    """The table or figure, as the committed study has it drawn."""
+    artifact = read_study(CONFIG / "studies", shown.study).artifacts[shown.name]
+    how = drawing(artifact.draw)
+    return how.draw(shown, check(how.options, artifact.options, artifact.draw))
+
+
+def artifacts(study: str, kind: str) -> list[str]:
+    """The tables or figures of a study, by name."""
+    found = read_study(CONFIG / "studies", study).artifacts
+    return sorted(name for name, artifact in found.items() if drawing(artifact.draw).kind == kind)
 
 
 @dataclass
@@ -66,15 +108,15 @@ class Workshop:
             units = ["pooled", "mean"]
             found = pd.DataFrame({"unit": units, "metric": "nmi", "horizon": "all", "condition": "", "value": nmi})
             rows = pd.concat([rows, found.assign(n=3, reason=None)], ignore_index=True)
-        both = pd.concat([rows.assign(selection=selection) for selection in ("selected", "last")], ignore_index=True)
-        write_metrics(of_run(both, spec), folder / "metrics.parquet")
+        both = pd.concat([as_metrics(rows, spec, selection) for selection in SELECTIONS], ignore_index=True)
+        write_metrics(both, folder / "metrics.parquet")
         save_file(diagnostics, folder / "diagnostics.safetensors")
         self._log(error, sent).to_parquet(folder / "rounds.parquet")
         self.runs.append(folder)
 
     def show(self, name: str, references: Path | None = None, caption: str = "What is shown") -> Shown:
         """Return all runs made so far as an artifact of the study of Atlas shows them."""
-        return show("atlas", name, "quick", caption, self.runs, self.panels, references)
+        return shown_by("atlas", name, self.runs, self.panels, references, caption=caption)
 
     @staticmethod
     def _judged(error: float, seed: int) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
@@ -83,7 +125,7 @@ class Workshop:
         sign = torch.from_numpy(random.choice([-1.0, 1.0], truth.shape)).float()
         noise = torch.from_numpy(random.normal(1, 0.01, truth.shape)).float()
         windows = torch.arange(WINDOWS).expand(len(NODES), -1)
-        batch = Batch(truth + error * sign * noise, truth, torch.ones_like(truth, dtype=torch.bool), windows)
+        batch = Forecasts(truth + error * sign * noise, truth, torch.ones_like(truth, dtype=torch.bool), windows)
         scores, blocks = Scores(len(NODES), HORIZON, 0.0), BlockSums(windows, STEPS_PER_DAY)
         scores.add(batch)
         blocks.add(batch)

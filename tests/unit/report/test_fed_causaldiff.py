@@ -14,22 +14,30 @@ import pytest
 from fedloom.data.trajectories.table import Steps, TrajectorySet, trajectory_table, write_trajectories
 from fedloom.evaluation.causal.effects import naive, step_effect_rows, window_rows
 from fedloom.evaluation.causal.factual import factual_rows, prediction_rows
-from fedloom.evaluation.rows import as_metrics, condition, row
 from fedloom.evaluation.offpolicy.log import Log
 from fedloom.evaluation.offpolicy.policies import POLICIES
-from fedloom.evaluation.offpolicy.rows import HORIZONS, log_rows, overlap_rows, sequence_rows, step_rows
-from fedloom.evaluation.offpolicy.stochastic import stochastic_rows
+from fedloom.evaluation.offpolicy.rows import (
+    HORIZONS,
+    PolicySteps,
+    log_rows,
+    overlap_rows,
+    policy_rows,
+    sequence_rows,
+    step_rows,
+)
+from fedloom.evaluation.rows import as_metrics, condition, row
 from fedloom.evaluation.schema import write_metrics
 from fedloom.partition.folder import write_partition
 from fedloom.partition.trajectories import TrajectoryPartitionSettings, make_trajectory_partition
-from fedloom.report.causal.cells import practical
 from fedloom.report.causal.progress import by_round, progress, rounds_to_target
+from fedloom.report.causal.sampler import NO_SAMPLER
+from fedloom.report.causal.support import practical
 from fedloom.report.causal.trajectories import counts_by_decile
-from fedloom.report.causal.values import NO_SAMPLER
 from fedloom.report.figure import read_caption, style, write_figure
 from fedloom.report.layout import EMPTY, latex, markdown
-from fedloom.report.shown import Shown, show
-from fedloom.report.studies.fed_causaldiff import FIGURES, TABLES
+from fedloom.report.shown import Shown
+
+from .conftest import artifacts, drawn, shown_by
 
 CLIENTS = [f"c{i:02d}" for i in range(4)]
 N, LONGEST = 400, 6
@@ -140,9 +148,10 @@ class Bench:
             target = np.array([0.3, 0.5, 0.2])[flat[0]]
             owner = np.repeat(np.arange(N), LONGEST)
             sides = [np.full(len(owner), 0.5), q_logged.ravel()]
-            seen = (target, *flat[1:], owner % 4, owner, CLIENTS)
-            rows += stochastic_rows({"policy": "thompson", "rows": "test"}, *seen, *sides, truth=0.5)
-            rows += stochastic_rows({"policy": "thompson", "rows": "all"}, *seen, truth=0.5)
+            for part, answers in {"test": sides, "all": [None, None]}.items():
+                steps = PolicySteps(target, *flat[1:], owner % 4, owner, *answers)
+                under = {"scope": "step", "propensity": "logged", "policy": "thompson", "rows": part}
+                rows += policy_rows(steps, CLIENTS, under, 0.5)[0]
         flags = outcome[valid], (np.arange(N)[:, None] % 4 * np.ones(shape, dtype=int))[valid]
         rows += factual_rows(q_logged[valid], *flags, CLIENTS, 0.5)
         for source, noise in (("synthetic", 0.2 + error), ("real", 0.2), ("shuffled", 3.0)):
@@ -153,7 +162,7 @@ class Bench:
 
     def show(self, name: str, references: Path | None = None) -> Shown:
         """Return what the artifact ``name`` shows."""
-        return show("fed_causaldiff", name, "quick", "What is shown", self.runs, self.data, references, self.partitions)
+        return shown_by("fed_causaldiff", name, self.runs, self.data, references, self.partitions)
 
 
 @pytest.fixture(scope="module")
@@ -189,25 +198,25 @@ def line(text: str, label: str, occurrence: int = 0) -> list[str]:
     return [cell.strip() for cell in found.strip("|").split("|")][1:]
 
 
-@pytest.mark.parametrize("name", sorted(TABLES))
+@pytest.mark.parametrize("name", artifacts("fed_causaldiff", "table"))
 def test_every_table_is_written_in_all_forms(bench: Bench, references: Path, name: str) -> None:
-    table = TABLES[name](bench.show(name, references))
+    table = drawn(bench.show(name, references))
     assert markdown(table, name).count("\n| ") >= 2
     assert "toprule" in latex(table, name)
     assert len(table.tidy)
 
 
-@pytest.mark.parametrize("name", sorted(FIGURES))
+@pytest.mark.parametrize("name", artifacts("fed_causaldiff", "figure"))
 def test_every_figure_is_drawn_with_its_caption(bench: Bench, name: str, tmp_path: Path) -> None:
     with style():
-        write_figure(FIGURES[name](bench.show(name)), tmp_path / name)
+        write_figure(drawn(bench.show(name)), tmp_path / name)
     heading, notes = read_caption(tmp_path / f"{name}.png")
     assert heading.endswith(": What is shown")
     assert notes
 
 
 def test_effects_stand_beside_those_that_need_no_model(bench: Bench, references: Path) -> None:
-    table = TABLES["table3"](bench.show("table3", references))
+    table = drawn(bench.show("table3", references))
     text = markdown(table, "table3")
     assert [level[0] for level in table.header] == ["DKT-Synth"] * len(table.header)
     columns = [level[1] for level in table.header]
@@ -223,17 +232,17 @@ def test_effects_stand_beside_those_that_need_no_model(bench: Bench, references:
 
 
 def test_each_dataset_with_a_truth_is_a_block_of_its_own_that_says_how_it_was_dealt(bench: Bench) -> None:
-    table = TABLES["table_heterogeneity"](bench.show("table_heterogeneity"))
+    table = drawn(bench.show("table_heterogeneity"))
     assert {group for group, *_ in table.rows} == {"DKT-Synth (by tenth of mean outcome, α = 10)"}
     assert table.header[0][1] == "root PEHE"
     beside = dict(zip([label for _, label, _ in table.rows], [cells for *_, cells in table.rows], strict=True))
-    whole = TABLES["table3"](bench.show("table3"))
+    whole = drawn(bench.show("table3"))
     alike = {label: cells for _, label, cells in whole.rows}
     assert beside == alike
 
 
 def test_a_client_that_never_takes_an_anchor_is_counted_in_the_protocol(bench: Bench) -> None:
-    text = markdown(TABLES["table2"](bench.show("table2")), "table2")
+    text = markdown(drawn(bench.show("table2")), "table2")
     assert line(text, "clients that never take them")[1:] == ["0, 0"] * 3
 
 
@@ -245,12 +254,12 @@ def test_a_deal_that_would_leave_a_client_empty_is_drawn_as_such(tmp_path: Path)
     about = json.loads(path.read_text())
     path.write_text(json.dumps(about | {"clients": 60, "least_share": 0.9}))
     with style():
-        drawn = FIGURES["figure_partition"](few.show("figure_partition")).drawn
-    assert [ax.texts[0].get_text() for ax in drawn.axes if ax.texts] == ["a client would\nbe left empty"] * 3
+        figure = drawn(few.show("figure_partition")).drawn
+    assert [ax.texts[0].get_text() for ax in figure.axes if ax.texts] == ["a client would\nbe left empty"] * 3
 
 
 def test_downstream_scores_stand_beside_real_data_and_constants(bench: Bench, references: Path) -> None:
-    text = markdown(TABLES["table4"](bench.show("table4", references)), "table4")
+    text = markdown(drawn(bench.show("table4", references)), "table4")
     assert line(text, "Constant 0.5")[3] == "0.500"
     assert text.count("| Trained on real data |") == 3
     assert line(text, "Fed-CausalDiff", 1)[2] == "0.565"
@@ -259,7 +268,7 @@ def test_downstream_scores_stand_beside_real_data_and_constants(bench: Bench, re
 def test_a_dataset_stands_beside_the_published_numbers_with_the_reason_of_a_difference(
     bench: Bench, references: Path
 ) -> None:
-    text = markdown(TABLES["table1"](bench.show("table1", references)), "table1")
+    text = markdown(drawn(bench.show("table1", references)), "table1")
     assert line(text, "DKT-Synth")[1:3] == ["400", "20,000"]
     assert line(text, "DKT-Synth")[-1] == "3 of no length"
     assert "DKT-Synth: the published generator is not public" in text
@@ -267,15 +276,15 @@ def test_a_dataset_stands_beside_the_published_numbers_with_the_reason_of_a_diff
 
 
 def test_support_says_how_far_policies_are_followed_and_why_not(bench: Bench) -> None:
-    text = markdown(TABLES["table_support"](bench.show("table_support")), "table_support")
+    text = markdown(drawn(bench.show("table_support")), "table_support")
     never = line(text, "Never, logged propensity")
     assert "supported" in never
     assert "(low ess)" in never[-1] or "(low ess)" in never[-2]
 
 
 def test_a_sampler_is_judged_by_what_it_earned_in_its_own_log(bench: Bench) -> None:
-    table = TABLES["table_sampler"](bench.show("table_sampler"))
-    of = [name for group, name, _ in table.rows if group == "Open Bandit (uniform log): thompson"]
+    table = drawn(bench.show("table_sampler"))
+    of = [name for group, name, _ in table.rows if group == "openbandit-random: thompson"]
     assert of[:3] == ["IPS, whole log", "SNIPS, whole log", "DM, test part: Fed-CausalDiff"]
     assert line(markdown(table, "table_sampler"), "IPS, whole log")[3] == "0.50000"
 
@@ -289,7 +298,7 @@ def test_logged_propensities_are_used_where_they_are_known_but_not_where_they_ar
 
 def test_data_without_the_log_of_another_policy_say_so(bench: Bench) -> None:
     shown = bench.show("table_sampler")
-    table = TABLES["table_sampler"](shown)
+    table = drawn(shown)
     silent = [group for group, name, cells in table.rows if name == NO_SAMPLER and {c.text for c in cells} == {EMPTY}]
     assert silent == [shown.label(name) for name in shown.datasets if name != "openbandit-random"]
 
@@ -306,8 +315,8 @@ def test_the_course_of_errors_is_read_off_the_kept_rounds_and_traffic_off_the_lo
     shown = bench.show("figure3")
     frame = by_round(shown)
     assert set(frame["dataset"]) == {"dkt-synth"}
-    assert progress(shown, frame, "diabetes130", "fedavg", "base") is None
-    found = progress(shown, frame, "dkt-synth", "fed_causaldiff", "base")
+    assert progress(shown, frame, "diabetes130", ("fedavg", "base")) is None
+    found = progress(shown, frame, "dkt-synth", ("fed_causaldiff", "base"))
     assert found is not None
     assert list(found.error.index) == [10, 20, 30, 40, 50, 60]
     assert found.error["mean"].iloc[0] == pytest.approx(0.025 + 0.1 * np.exp(-9 / 20))
@@ -316,7 +325,7 @@ def test_the_course_of_errors_is_read_off_the_kept_rounds_and_traffic_off_the_lo
 
 
 def test_the_course_of_errors_says_when_the_target_is_reached_and_which_rounds_are_unfinished(bench: Bench) -> None:
-    notes = FIGURES["figure3"](bench.show("figure3")).notes
+    notes = drawn(bench.show("figure3")).notes
     assert "on 200 test sequences" in notes
     assert "by rounds 10, 20, 30, which could not be selected" in notes
     assert "Fed-CausalDiff from round 30;" in notes

@@ -13,14 +13,15 @@ from safetensors.numpy import save_file
 from scipy.stats import linregress
 from scipy.stats import t as student
 
-from fedloom.evaluation.causal.rows import as_metrics, condition, row
+from fedloom.evaluation.rows import as_metrics, condition, row
 from fedloom.evaluation.schema import write_metrics
 from fedloom.report.figure import style, write_figure
 from fedloom.report.series.bias import gaps, per_deviation
 from fedloom.report.series.regression import regress
 from fedloom.report.series.scaling import series_along
-from fedloom.report.shown import Shown, show
-from fedloom.report.studies.fedal import FIGURES, TABLES
+from fedloom.report.shown import Shown
+
+from .conftest import artifacts, drawn, shown_by
 
 REFERENCE = Path(__file__).resolve().parents[3] / "config" / "references" / "fedal.csv"
 CLIENTS = ("a", "b", "c", "d")
@@ -139,8 +140,8 @@ class Studio:
         found |= {"forecast/etth1/past": x, "forecast/etth1/truth": x, "forecast/etth1/found": x + error}
         return found | {f"distance/{kind}": np.linspace(0, 1, 9) for kind in ("real", "initial", "learned", "sent")}
 
-    def show(self, name: str, adapted: bool = False) -> Shown:
-        return show("fedal", name, "quick", "What is shown", self.runs, self.panels, REFERENCE, adapted=adapted)
+    def show(self, name: str) -> Shown:
+        return shown_by("fedal", name, self.runs, self.panels, REFERENCE)
 
 
 @pytest.fixture
@@ -164,23 +165,23 @@ def biased(tmp_path: Path) -> Studio:
     return made
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", artifacts("fedal", "table"))
 def test_every_table_is_written_with_its_numbers_behind_it(name: str, studio: Studio) -> None:
-    table = TABLES[name](studio.show(name, adapted=name in ("table3", "table_tasks")))
+    table = drawn(studio.show(name))
     assert len(table.tidy)
     assert all(len(cells) == len(table.header) for _, _, cells in table.rows)
     assert "4 rounds of at most 5 steps by all clients" in table.notes
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", artifacts("fedal", "figure"))
 def test_every_figure_is_drawn(name: str, studio: Studio, tmp_path: Path) -> None:
     with style():
-        write_figure(FIGURES[name](studio.show(name)), tmp_path / name)
+        write_figure(drawn(studio.show(name)), tmp_path / name)
     assert (tmp_path / f"{name}.png").stat().st_size > 5000
 
 
-def cells(studio: Studio, name: str, **given: Any) -> dict[tuple[str, str], dict[tuple[str, str], str]]:
-    table = TABLES[name](studio.show(name, **given))
+def cells(studio: Studio, name: str) -> dict[tuple[str, str], dict[tuple[str, str], str]]:
+    table = drawn(studio.show(name))
     return {(g, r): dict(zip(table.header, (c.text for c in of), strict=True)) for g, r, of in table.rows}
 
 
@@ -204,7 +205,7 @@ def test_traffic_is_not_a_mean_over_models_of_different_sizes(studio: Studio) ->
 
 def test_a_federated_method_that_is_beaten_from_outside_has_its_mark_explained(studio: Studio) -> None:
     studio.run("wheels", "centralised", "base", 0.1)
-    notes = TABLES["table1"](studio.show("table1")).notes
+    notes = drawn(studio.show("table1")).notes
     assert "†: not ranked" in notes
 
 
@@ -222,16 +223,16 @@ def test_ablations_are_compared_with_their_own_base(studio: Studio) -> None:
 
 
 def test_a_task_without_data_says_why(studio: Studio) -> None:
-    found = cells(studio, "table_tasks", adapted=True)
+    found = cells(studio, "table_tasks")
     assert found["4 Short-term forecast", "OWA"]["", "FeDaL"] == "needs a mirror"
     assert found["8 Anomaly detection", "F1 of points"]["", "FeDaL"] == "0.200"
     assert found["7 Classification", "accuracy, ten epochs"]["", "reference"] == "0.250"
 
 
 def test_gaps_are_regressed_on_what_was_planted(biased: Studio) -> None:
-    gap = gaps(biased.show("figure_bias"), "tsgen")
+    gap = gaps(biased.show("figure_bias"), "tsgen", ("fedavg", "base"))
     np.testing.assert_allclose(gap, np.log(0.6 / 0.4))
-    figure = FIGURES["figure_bias"](biased.show("figure_bias"))
+    figure = drawn(biased.show("figure_bias"))
     assert "resolution" in figure.notes
 
 

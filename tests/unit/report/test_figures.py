@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedloom.report.curves import curve, curves
+from fedloom.report.curves import CurveOptions, curve, curves
 from fedloom.report.figure import read_caption, style, write_figure
 
 from .conftest import NODES, Workshop
@@ -17,7 +17,7 @@ QUANTITY = "validation_score"
 def draw(workshop: Workshop, stem: Path) -> None:
     """Draw the curves of all runs made so far."""
     with style():
-        write_figure(curves(workshop.show("figure_curves"), QUANTITY, "validation MAE"), stem)
+        write_figure(curves(workshop.show("figure_curves"), CurveOptions("validation MAE", QUANTITY)), stem)
 
 
 def test_a_figure_drawn_again_is_the_same_bytes(workshop: Workshop, tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_figure_carries_its_caption(workshop: Workshop, tmp_path: Path) -> Non
 
 def test_megabytes_are_summed_over_clients_and_rounds(workshop: Workshop) -> None:
     workshop.run("atlas", 3.0, sent=2_000_000)
-    found = curve(workshop.show("figure_curves"), "metr-la", "atlas", "base", QUANTITY)
+    found = curve(workshop.show("figure_curves"), "metr-la", ("atlas", "base"), QUANTITY)
     assert found is not None
     assert list(found.sent) == [2.0 * len(NODES) * rounds for rounds in range(1, 6)]
     assert list(found.error.index) == [1, 2, 3, 4, 5]
@@ -50,6 +50,6 @@ def test_megabytes_are_summed_over_clients_and_rounds(workshop: Workshop) -> Non
 def test_a_band_spans_the_seeds(workshop: Workshop) -> None:
     for seed, error in enumerate([2.0, 4.0]):
         workshop.run("atlas", error, seed=seed)
-    found = curve(workshop.show("figure_curves"), "metr-la", "atlas", "base", QUANTITY)
+    found = curve(workshop.show("figure_curves"), "metr-la", ("atlas", "base"), QUANTITY)
     assert found is not None
     assert found.error.iloc[0].to_dict() == pytest.approx({"mean": 6.0, "least": 4.0, "largest": 8.0})

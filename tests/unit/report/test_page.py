@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from fedloom.config.names import read_names
 from fedloom.errors import InputError
 from fedloom.report.figure import style, write_figure
 from fedloom.report.layout import write_table
 from fedloom.report.page import page
-from fedloom.report.registry import figure, table
+from fedloom.report.registry import drawing
 
-from .conftest import Workshop
+from .conftest import CONFIG, Workshop, drawn
 
 LICENCES = {"pems08-tail": "Loop detectors: CC BY & more"}
 FETCHING = {"src", "href", "srcset", "data", "poster", "action"}
@@ -46,17 +47,22 @@ def built(workshop: Workshop, references: Path) -> Workshop:
     workshop.run("fedper", 3.5)
     workshop.run("fedavg", 4.0, diverged="loss of client a is not finite in round 2, batch 1")
     workshop.run("atlas", 20.0, dataset="pems08-tail")
-    write_table(table("atlas", "table1")(workshop.show("table1", references)), workshop.root / "atlas" / "table1")
+    write_table(drawn(workshop.show("table1", references)), workshop.root / "atlas" / "table1")
     with style():
-        drawn = figure("atlas", "figure_curves")(workshop.show("figure_curves"))
-        write_figure(drawn, workshop.root / "atlas" / "figure_curves")
+        write_figure(drawn(workshop.show("figure_curves")), workshop.root / "atlas" / "figure_curves")
     return workshop
+
+
+def paged(built: Workshop, stems: list[Path]) -> str:
+    """Return the page that shows the artifacts ``stems``."""
+    named = LICENCES, read_names(CONFIG / "names.yaml"), {"metr-la": "METR-LA"}
+    return page("quick", {"atlas": "Every Client Is an Environment"}, stems, built.runs, built.panels, *named)
 
 
 def write(built: Workshop) -> str:
     """Return the page of everything that was built."""
     stems = [built.root / "atlas" / name for name in ("table1", "figure_curves")]
-    return page("quick", {"atlas": "Every Client Is an Environment"}, stems, built.runs, built.panels, LICENCES)
+    return paged(built, stems)
 
 
 def test_the_page_fetches_nothing_and_is_well_formed(built: Workshop) -> None:
@@ -91,11 +97,9 @@ def test_the_page_is_the_same_when_written_again(built: Workshop) -> None:
 
 def test_an_artifact_that_is_not_there_is_named(built: Workshop) -> None:
     with pytest.raises(InputError, match="table9"):
-        page("quick", {"atlas": "Title"}, [built.root / "atlas" / "table9"], built.runs, built.panels, LICENCES)
+        paged(built, [built.root / "atlas" / "table9"])
 
 
-def test_an_unknown_artifact_is_refused_with_what_there_is() -> None:
-    with pytest.raises(InputError, match="table1, table2, table_regimes"):
-        table("atlas", "table9")
-    with pytest.raises(InputError, match="expected one of"):
-        figure("nothing", "figure1")
+def test_an_unknown_drawing_function_is_refused_with_what_there_is() -> None:
+    with pytest.raises(InputError, match=r"artifacts.table9.draw: expected one of ablations, accuracy, .*'nothing'"):
+        drawing("nothing", "artifacts.table9.draw")

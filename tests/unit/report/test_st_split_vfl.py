@@ -18,16 +18,18 @@ from safetensors.numpy import save_file
 
 from fedloom.data.panels.panel import Panel, edge_table, write_panel
 from fedloom.errors import InputError
-from fedloom.evaluation.families.forecast import of_run
 from fedloom.evaluation.forecast.blocks import BlockSums
-from fedloom.evaluation.forecast.errors import Batch, Scores, held_out_rows, metric_rows
-from fedloom.evaluation.schema import write_metrics
+from fedloom.evaluation.forecast.errors import Scores, held_out_rows, metric_rows
+from fedloom.evaluation.forecast.stream import Forecasts
+from fedloom.evaluation.rows import as_metrics
+from fedloom.evaluation.schema import SELECTIONS, write_metrics
 from fedloom.report.costs import costs
 from fedloom.report.figure import Figure, style, write_figure
 from fedloom.report.forecast.growth import fit
 from fedloom.report.forecast.maps import outlines
-from fedloom.report.registry import figure, table
-from fedloom.report.shown import Shown, show
+from fedloom.report.shown import Shown
+
+from .conftest import drawn, shown_by
 
 WINDOWS, HORIZON, STEPS = 40, 4, 120
 CENTRE = h3.latlng_to_cell(41.15, -8.62, 8)
@@ -61,7 +63,8 @@ class City:
         folder = self.root / dataset / "panel"
         write_panel(Panel(values, nodes, edge_table([], [], []), features, about=report), folder)
         (self.root / dataset / "partition").mkdir()
-        about = {"dataset": dataset, "history": 24, "horizon": HORIZON}
+        split = {"train": [0, 96], "validation": [96, 108], "test": [108, 120]}
+        about = {"dataset": dataset, "history": 24, "horizon": HORIZON, "split": split}
         (self.root / dataset / "partition" / "partition.json").write_text(json.dumps(about))
         self.panels.append(folder)
         self.nodes[dataset] = ids
@@ -91,13 +94,13 @@ class City:
         error = torch.tensor(errors).nan_to_num()[:, None, None]
         mask = ~torch.tensor(errors).isnan()[:, None, None].expand_as(truth)
         windows = torch.arange(WINDOWS).expand(len(ids), -1)
-        batch = Batch(truth + error, truth, mask, windows)
+        batch = Forecasts(truth + error, truth, mask, windows)
         scores, blocks = Scores(len(ids), HORIZON, None), BlockSums(windows, 6)
         scores.add(batch)
         blocks.add(batch)
         rows = pd.concat([metric_rows(scores, ids), held_out_rows(scores, ids)], ignore_index=True)
-        both = pd.concat([rows.assign(selection=name) for name in ("selected", "last")], ignore_index=True)
-        write_metrics(of_run(both, spec), folder / "metrics.parquet")
+        both = pd.concat([as_metrics(rows, spec, selection) for selection in SELECTIONS], ignore_index=True)
+        write_metrics(both, folder / "metrics.parquet")
         sums = {"abs_error": blocks.abs, "sq_error": blocks.sq, "count": blocks.n}
         pairs = [
             (i, j) for i in range(len(ids)) for j in range(len(ids)) if not np.isnan(errors[j]) and abs(i - j) <= 2
@@ -112,7 +115,7 @@ class City:
     def show(self, name: str, references: Path | None = None) -> Shown:
         """All runs made so far, as an artifact shows them."""
         cuts = [folder.parent / "partition" for folder in self.panels]
-        return show("st_split_vfl", name, "quick", "What is shown", self.runs, self.panels, references, cuts)
+        return shown_by("st_split_vfl", name, self.runs, self.panels, references, cuts)
 
 
 @pytest.fixture
@@ -133,7 +136,7 @@ def draw(made: Figure, folder: Path, name: str) -> None:
 
 
 def test_sizes_of_ours_stand_beside_those_of_the_paper(city: City) -> None:
-    made = table("st_split_vfl", "table_datasets")(city.show("table_datasets", REFERENCES))
+    made = drawn(city.show("table_datasets", REFERENCES))
     cells = {(group, label): [cell.text for cell in row] for group, label, row in made.rows}
     name = "crowd areas (generated)"
     assert cells[name, "forecasting"] == ["7", "120", "24 × 3", "4", "3 points out of the box"]
@@ -147,7 +150,7 @@ def test_sizes_of_ours_stand_beside_those_of_the_paper(city: City) -> None:
 
 
 def test_errors_are_printed_pooled_and_by_client_and_the_passive_one_has_none(city: City) -> None:
-    made = table("st_split_vfl", "table_accuracy")(city.show("table_accuracy"))
+    made = drawn(city.show("table_accuracy"))
     groups = list(dict.fromkeys(group for group, _, _ in made.rows))
     assert groups[0].endswith("all clients")
     assert len(groups) == 1 + len(CELLS)
@@ -168,7 +171,7 @@ def test_costs_are_those_of_the_record_the_log_and_the_clock(city: City) -> None
     assert frame.loc["st_split_vfl", ["held", "total", "epoch_bytes", "all_bytes"]].tolist() == [100, 800, 64, 128]
     assert frame.loc["central_lstm", ["held", "total", "once_bytes", "epoch_bytes"]].tolist() == [0, 5000, 112, 0]
     assert (frame["seconds"] == 1.5).all()
-    made = table("st_split_vfl", "table_cost")(city.show("table_cost"))
+    made = drawn(city.show("table_cost"))
     assert {group for group, _, _ in made.rows} == {"crowd areas (generated), 8 clients"}
 
 
@@ -190,29 +193,29 @@ def test_growth_draws_every_method_and_says_how_far_its_law_is_off(tmp_path: Pat
         made.run(f"city{count}", "split_vfl", [1.0] * count, held=10 * count)
         made.run(f"city{count}", "local_lstm", [1.0] * count, held=40, sent=0.0)
     with style():
-        drawn = figure("st_split_vfl", "figure_growth")(made.show("figure_growth"))
-        assert "ST-SplitVFL 0.0%" in drawn.notes
-        assert "SplitVFL 0.0%, SplitVFL" not in drawn.notes
-        draw(drawn, tmp_path, "figure_growth")
+        figure = drawn(made.show("figure_growth"))
+        assert "ST-SplitVFL 0.0%" in figure.notes
+        assert "SplitVFL 0.0%, SplitVFL" not in figure.notes
+        draw(figure, tmp_path, "figure_growth")
 
 
 def test_the_map_shows_each_cell_at_its_place_with_its_error_and_gain(city: City, tmp_path: Path) -> None:
     with style():
-        drawn = figure("st_split_vfl", "figure_map")(city.show("figure_map"))
-        maps = [ax for ax in drawn.drawn.axes if any(isinstance(c, PolyCollection) for c in ax.collections)]
+        figure = drawn(city.show("figure_map"))
+        maps = [ax for ax in figure.drawn.axes if any(isinstance(c, PolyCollection) for c in ax.collections)]
         error, gain = (next(c for c in ax.collections if isinstance(c, PolyCollection)) for ax in maps[1:3])
         np.testing.assert_allclose(error.get_array(), [1.0] * 6 + [3.0])
         np.testing.assert_allclose(gain.get_array(), [50.0] * 6 + [-50.0])
         corners = np.array(h3.cell_to_boundary(CELLS[0]))[:, ::-1]
         np.testing.assert_allclose(error.get_paths()[0].vertices[: len(corners)], corners)
-        draw(drawn, tmp_path, "figure_map")
+        draw(figure, tmp_path, "figure_map")
 
 
 def test_the_map_leaves_out_a_dataset_on_which_no_run_finished(city: City) -> None:
     record = next(folder for folder in city.runs if "st_split_vfl" in folder.parts) / "run.json"
     record.write_text(record.read_text().replace('"finished"', '"diverged"'))
     with pytest.raises(InputError, match="expected a finished run of ST-SplitVFL, found none"):
-        figure("st_split_vfl", "figure_map")(city.show("figure_map"))
+        drawn(city.show("figure_map"))
 
 
 def test_clients_that_are_no_cells_are_discs_and_the_antimeridian_tears_nothing() -> None:
@@ -229,9 +232,9 @@ def test_the_error_by_neighbours_leaves_out_variants_with_another_graph(city: Ci
     city.run("areas", "st_split_vfl", errors, "k2", params={"graph": "knn", "k": 2})
     city.run("areas", "st_split_vfl", errors, "ring", params={"graph": "panel", "k": 6})
     with style():
-        drawn = figure("st_split_vfl", "figure_neighbours")(city.show("figure_neighbours"))
-        (line,) = (line for line in drawn.drawn.axes[0].lines if line.get_marker() == "o")
+        figure = drawn(city.show("figure_neighbours"))
+        (line,) = (line for line in figure.drawn.axes[0].lines if line.get_marker() == "o")
         assert np.asarray(line.get_xdata()).tolist() == [2, 6]
         np.testing.assert_allclose(line.get_ydata(), [1.5, 9 / 7])
-        draw(drawn, tmp_path, "figure_neighbours")
+        draw(figure, tmp_path, "figure_neighbours")
         plt.close("all")

@@ -9,11 +9,10 @@ import pytest
 
 from fedloom.errors import InputError
 from fedloom.report.layout import escape_latex, latex, markdown, title, write_table
+from fedloom.report.numbers import headline
 from fedloom.report.references import read_references
-from fedloom.report.studies.atlas import table1, table2
-from fedloom.report.summary import headline
 
-from .conftest import Workshop
+from .conftest import Workshop, drawn
 
 
 def cells(text: str, method: str) -> list[str]:
@@ -32,7 +31,7 @@ def test_a_cell_is_mean_and_deviation_over_seeds_with_the_published_value_beside
 ) -> None:
     for seed, error in enumerate([3.0, 4.0]):
         workshop.run("atlas", error, seed=seed)
-    table = table1(workshop.show("table1", references))
+    table = drawn(workshop.show("table1", references))
     assert cells(markdown(table, "table1"), "Atlas") == ["3.50 ± 0.71", "3.30", "3.50 ± 0.71"]
     row = headlines(table.tidy).loc[("atlas", "base")]
     assert (row["seeds"], row["published"]) == (2, 3.30)
@@ -42,14 +41,14 @@ def test_a_cell_is_mean_and_deviation_over_seeds_with_the_published_value_beside
 def test_one_seed_has_no_deviation_and_an_unpublished_value_is_a_dash(workshop: Workshop, references: Path) -> None:
     workshop.run("atlas", 3.0)
     workshop.run("fedper", 4.0)
-    text = markdown(table1(workshop.show("table1", references)), "table1")
+    text = markdown(drawn(workshop.show("table1", references)), "table1")
     assert cells(text, "FedPer") == ["<ins>4.00</ins>", "–", "<ins>4.00</ins>"]
 
 
 def test_best_and_second_are_marked_among_federated_methods_alone(workshop: Workshop) -> None:
     for method, error in {"atlas": 3.0, "fedavg": 2.0, "fedper": 4.0, "persistence": 1.0, "stid": 1.5}.items():
         workshop.run(method, error)
-    text = markdown(table1(workshop.show("table1")), "table1")
+    text = markdown(drawn(workshop.show("table1")), "table1")
     marked = {name: cells(text, name)[0] for name in ("FedAvg", "Atlas", "FedPer", "Persistence", "STID")}
     assert marked == {
         "FedAvg": "**2.00**",
@@ -63,7 +62,7 @@ def test_best_and_second_are_marked_among_federated_methods_alone(workshop: Work
 def test_rows_that_print_the_same_value_share_the_mark(workshop: Workshop) -> None:
     for method, error in {"atlas": 3.001, "fedavg": 2.999, "fedper": 4.0}.items():
         workshop.run(method, error)
-    text = markdown(table1(workshop.show("table1")), "table1")
+    text = markdown(drawn(workshop.show("table1")), "table1")
     assert [cells(text, name)[0] for name in ("Atlas", "FedAvg", "FedPer")] == [
         "**3.00**",
         "**3.00**",
@@ -76,7 +75,7 @@ def test_a_diverged_method_is_printed_as_diverged_with_the_reason_in_the_csv(wor
     workshop.run("fedavg", 9.0, diverged="loss of client a is not finite in round 2, batch 1")
     workshop.run("fedper", 4.0, seed=0)
     workshop.run("fedper", 9.0, seed=1, diverged="loss of client b is not finite in round 0, batch 3")
-    table = table1(workshop.show("table1"))
+    table = drawn(workshop.show("table1"))
     text = markdown(table, "table1")
     assert cells(text, "FedAvg") == ["diverged", "diverged"]
     assert cells(text, "FedPer")[0] == "4.00 [1/2]"
@@ -90,7 +89,7 @@ def test_a_part_of_a_dataset_is_named_as_a_part(workshop: Workshop) -> None:
     workshop.panel("pems08-tail", part="last 7156 steps of PEMS08")
     workshop.run("atlas", 3.0)
     workshop.run("atlas", 20.0, dataset="pems08-tail")
-    table = table1(workshop.show("table1"))
+    table = drawn(workshop.show("table1"))
     for text in (markdown(table, "table1"), latex(table, "table1")):
         assert "last 7156 steps of PEMS08" in text
         assert "pems08-tail" not in text
@@ -99,7 +98,7 @@ def test_a_part_of_a_dataset_is_named_as_a_part(workshop: Workshop) -> None:
 def test_a_caption_names_scale_seeds_and_rounds(workshop: Workshop) -> None:
     for seed in (0, 4):
         workshop.run("atlas", 3.0, seed=seed)
-    text = markdown(table1(workshop.show("table1", caption="Errors of everything")), "table1")
+    text = markdown(drawn(workshop.show("table1", caption="Errors of everything")), "table1")
     assert text.startswith("# Table 1: Errors of everything\n")
     assert "Scale quick; seeds 0, 4; 5 rounds on METR-LA." in text
 
@@ -107,7 +106,7 @@ def test_a_caption_names_scale_seeds_and_rounds(workshop: Workshop) -> None:
 def test_paired_tests_are_against_the_best_federated_method_and_corrected(workshop: Workshop) -> None:
     for method, error in {"atlas": 3.0, "fedavg": 3.5, "fedper": 3.0, "persistence": 5.0}.items():
         workshop.run(method, error)
-    rows = headlines(table1(workshop.show("table1")).tidy)
+    rows = headlines(drawn(workshop.show("table1")).tidy)
     assert pd.isna(rows.loc[("fedper", "base"), "against"]) or pd.isna(rows.loc[("atlas", "base"), "against"])
     fedavg = rows.loc[("fedavg", "base")]
     assert fedavg["effect"] == pytest.approx(0.5, abs=0.01)
@@ -120,7 +119,7 @@ def test_ablations_are_tested_against_atlas_and_controls_stand_apart(workshop: W
     for variant, error in {"base": 3.0, "A.1": 2.9, "A.4prime": 2.8, "FR": 3.2}.items():
         workshop.run("atlas", error, variant=variant)
     workshop.run("local", 2.5)
-    table = table2(workshop.show("table2"))
+    table = drawn(workshop.show("table2"))
     assert set(headlines(table.tidy)["against"].dropna()) == {"atlas/base"}
     assert [label for _, label, _ in table.rows] == [
         "Atlas",
@@ -135,12 +134,12 @@ def test_ablations_are_tested_against_atlas_and_controls_stand_apart(workshop: W
 def test_an_ablation_without_its_base_has_no_test(workshop: Workshop) -> None:
     workshop.run("atlas", 3.0, diverged="loss of client a is not finite in round 0, batch 0")
     workshop.run("atlas", 3.0, variant="A.1")
-    assert table2(workshop.show("table2")).tidy["p"].isna().all()
+    assert drawn(workshop.show("table2")).tidy["p"].isna().all()
 
 
 def test_the_csv_also_holds_horizons_means_over_nodes_unmasked_errors_and_the_last_round(workshop: Workshop) -> None:
     workshop.run("atlas", 3.0)
-    tidy = table1(workshop.show("table1")).tidy
+    tidy = drawn(workshop.show("table1")).tidy
     assert set(tidy["horizon"]) == {"3", "6", "12", "all"}
     assert set(tidy["metric"]) == {"mae", "rmse", "mape", "mse"}
     assert set(tidy["unit"]) == {"pooled", "mean"}
@@ -151,9 +150,9 @@ def test_the_csv_also_holds_horizons_means_over_nodes_unmasked_errors_and_the_la
 def test_the_same_runs_give_the_same_files_in_whatever_order_they_come(workshop: Workshop, tmp_path: Path) -> None:
     for method, error in {"fedavg": 3.5, "atlas": 3.0}.items():
         workshop.run(method, error)
-    write_table(table1(workshop.show("table1")), tmp_path / "one" / "table1")
+    write_table(drawn(workshop.show("table1")), tmp_path / "one" / "table1")
     workshop.runs.reverse()
-    write_table(table1(workshop.show("table1")), tmp_path / "two" / "table1")
+    write_table(drawn(workshop.show("table1")), tmp_path / "two" / "table1")
     for suffix in ("csv", "md", "tex"):
         one, two = ((tmp_path / side / f"table1.{suffix}").read_bytes() for side in ("one", "two"))
         assert one == two
@@ -162,7 +161,7 @@ def test_the_same_runs_give_the_same_files_in_whatever_order_they_come(workshop:
 def test_latex_uses_booktabs_and_escapes_what_latex_would_read(workshop: Workshop) -> None:
     workshop.panel("own_data", part="rows 1_000 & more, 50 %")
     workshop.run("atlas", 3.0, dataset="own_data")
-    text = latex(table1(workshop.show("table1")), "table1")
+    text = latex(drawn(workshop.show("table1")), "table1")
     assert "\\toprule" in text
     assert "\\bottomrule" in text
     assert "rows 1\\_000 \\& more, 50 \\%" in text

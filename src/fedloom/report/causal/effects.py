@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
-from fedloom.report.causal.cells import DECIMALS, Column, Method, first, marked, methods, pick, published, tidy
-from fedloom.report.labels import method_group, run_label
-from fedloom.report.layout import Cell, Table
-from fedloom.report.shown import Shown
+from fedloom.report.captions import told
+from fedloom.report.cells import DECIMALS, Column, Columns, first, marked, published_column
+from fedloom.report.layout import Table
+from fedloom.report.names import Run
+from fedloom.report.numbers import pick, published, tidy
+from fedloom.report.shown import Shown, runs_in
 
 NEEDS_NO_MODEL = "Without a model"
-REFERENCES = {
-    "constant_effect": "True mean effect for everyone",
-    "zero_effect": "No effect",
-    "naive": "Unadjusted contrast of the log",
-    "oracle": "True mechanism, as many draws as a model",
-}
+REFERENCES = ("constant_effect", "zero_effect", "naive", "oracle")
 SQUARES = DECIMALS + 1
 COLUMNS = (
     ("root PEHE", {"metric": "pehe_root", "scope": "window"}, ("pehe", "pehe_root")),
@@ -31,39 +30,36 @@ COLUMNS = (
 def effects(shown: Shown) -> Table:
     """Set methods against the truth of generated datasets: PEHE, ATE error, value error (lower is better)."""
     frame = tidy(shown)
-    datasets, names = _known(shown, frame)
-    groups = {name: method_group(name[0]) for name in names}
-    header: list[tuple[str, str]] = []
-    columns: list[Column] = []
+    datasets, groups = _judged(shown, frame)
+    columns = Columns()
     for dataset in datasets:
-        for title, series, paper in COLUMNS:
-            header.append((shown.label(dataset), title))
-            columns.append(_column(frame, dataset, series, groups))
-            printed = published(shown, dataset, paper)
-            if printed:
-                header.append((shown.label(dataset), f"{title.removeprefix('root ')}, paper"))
-                columns.append(printed)
-    rows = [(groups[n], run_label(*n), [column.get(n, Cell()) for column in columns]) for n in names]
-    rows += [
-        (NEEDS_NO_MODEL, label, [column.get(name, Cell()) for column in columns]) for name, label in REFERENCES.items()
-    ]
-    return Table(header, rows, shown.caption, f"{_notes(frame)} {shown.facts}", frame)
+        for title, wanted, paper in COLUMNS:
+            columns.add(shown.label(dataset), title, _column(frame, dataset, wanted, groups))
+            printed = published(shown, dataset=dataset)
+            known = [metric for metric in paper if metric in set(printed["metric"])]
+            if known:
+                cells = published_column(printed[printed["metric"] == known[0]])
+                columns.add(shown.label(dataset), f"{title.removeprefix('root ')}, paper", cells)
+    rows = [(group, shown.names.run(run), columns.row(run)) for run, group in groups.items()]
+    rows += [(NEEDS_NO_MODEL, shown.names.word(name), columns.row(name)) for name in REFERENCES]
+    return Table(columns.header, rows, shown.caption, _notes(shown, frame), frame)
 
 
 def heterogeneity(shown: Shown) -> Table:
     """Set the errors of ``effects`` on datasets that differ in how clients differ one below the other."""
     frame = tidy(shown)
-    datasets, names = _known(shown, frame)
-    groups = {name: method_group(name[0]) for name in names}
-    header = [("", title) for title, *_ in COLUMNS]
-    labels: dict[Method | str, str] = {name: run_label(*name) for name in names}
+    datasets, groups = _judged(shown, frame)
+    labels: dict[Any, str] = {run: shown.names.run(run) for run in groups}
+    labels |= {name: shown.names.word(name) for name in REFERENCES}
     rows = []
     for dataset in datasets:
-        columns = [_column(frame, dataset, series, groups) for _, series, _ in COLUMNS]
-        for name, label in (labels | REFERENCES).items():
-            if any(name in column for column in columns):
-                rows.append((_dealt(shown, dataset), label, [column.get(name, Cell()) for column in columns]))
-    return Table(header, rows, shown.caption, f"{_notes(frame)} {shown.facts}", frame)
+        columns = Columns()
+        for title, wanted, _ in COLUMNS:
+            columns.add("", title, _column(frame, dataset, wanted, groups))
+        there = {key for column in columns.cells for key in column}
+        rows += [(_dealt(shown, dataset), label, columns.row(key)) for key, label in labels.items() if key in there]
+    header = [("", title) for title, *_ in COLUMNS]
+    return Table(header, rows, shown.caption, _notes(shown, frame), frame, ("Data set", "Method"))
 
 
 def _dealt(shown: Shown, dataset: str) -> str:
@@ -75,29 +71,30 @@ def _dealt(shown: Shown, dataset: str) -> str:
     return f"{shown.label(dataset)} (by {by}, α = {deal['alpha']:g})"
 
 
-def _known(shown: Shown, frame: pd.DataFrame) -> tuple[list[str], list[Method]]:
-    """Datasets whose truth is known, and the methods that were judged on them."""
+def _judged(shown: Shown, frame: pd.DataFrame) -> tuple[list[str], dict[Run, str]]:
+    """Datasets whose truth is known, and the runs that were judged on them with their groups."""
     known = frame[frame["metric"] == "pehe_root"]
-    return [name for name in shown.datasets if name in set(known["dataset"])], methods(known)
+    runs = shown.foremost_first(runs_in(known))
+    judged = set(known["dataset"])
+    return [name for name in shown.datasets if name in judged], {run: shown.names.group_of(run) for run in runs}
 
 
-def _column(frame: pd.DataFrame, dataset: str, series: dict[str, str], groups: dict[Method, str]) -> Column:
+def _column(frame: pd.DataFrame, dataset: str, wanted: dict[str, str], groups: dict[Run, str]) -> Column:
     """One number of a dataset: a cell a method, and one for each prediction that needs no model."""
-    decimals = SQUARES if series["metric"] == "pehe_mse" else DECIMALS
-    of = pick(frame[frame["dataset"] == dataset], unit="pooled", **series)
-    column = marked(pick(of, prediction=""), groups, [set(groups.values())], decimals)
-    return column | {reference: first(pick(of, prediction=reference), decimals) for reference in REFERENCES}
+    decimals = SQUARES if wanted["metric"] == "pehe_mse" else DECIMALS
+    of = pick(frame[frame["dataset"] == dataset], unit="pooled", **wanted)
+    own = marked(pick(of, prediction=""), groups, [set(groups.values())], decimals)
+    return {**own, **{name: first(pick(of, prediction=name), decimals) for name in REFERENCES}}
 
 
-def _notes(frame: pd.DataFrame) -> str:
+def _notes(shown: Shown, frame: pd.DataFrame) -> str:
     errors = pick(frame, metric="pehe_root_se", scope="window")["ours_mean"].dropna()
-    floor = (
-        f" Simulated draws leave a standard error of at most {errors.max():.4f} in root PEHE." if len(errors) else ""
-    )
-    return (
+    floor = f"Simulated draws leave a standard error of at most {errors.max():.4f} in root PEHE." if len(errors) else ""
+    return told(
+        shown,
         "Window: Always against Never from the middle of a sequence to its end, history before it as logged; step: on "
         "against off at one step of a logged history. Root PEHE is the root of the mean squared error of units' "
-        "effects and cannot be below the error of the mean effect; the published PEHE is below it in some rows "
-        "and likely a mean square. Value error: mean over the four policies. Best in bold, second underlined. "
-        f"Mean ± standard deviation over seeds.{floor}"
+        "effects and cannot be below the error of the mean effect. Value error: mean over the four policies. Best in "
+        "bold, second underlined. Mean ± standard deviation over seeds.",
+        floor,
     )

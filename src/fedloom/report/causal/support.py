@@ -10,16 +10,17 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
+from fedloom.evaluation.offpolicy.policies import POLICIES
 from fedloom.evaluation.offpolicy.weights import CLIPPING
-from fedloom.report.causal.cells import POLICY_LABELS, methods, pick, practical, tidy
-from fedloom.report.figure import Figure
-from fedloom.report.labels import method_label
+from fedloom.report.captions import told
+from fedloom.report.figure import Figure, grid
 from fedloom.report.layout import Cell, Table
-from fedloom.report.shown import Shown
+from fedloom.report.numbers import pick, tidy
+from fedloom.report.shown import Shown, of_run, runs_in
 
 LEAST = CLIPPING["estimated"].least_propensity
 HORIZONS = ("1", "2", "3", "5", "all")
-WIDTH, ROW_HEIGHT, LEGEND_HEIGHT = 7.2, 2.3, 0.5
+ROW_HEIGHT, LEGEND_HEIGHT = 2.3, 0.5
 
 
 def support(shown: Shown) -> Table:
@@ -29,46 +30,47 @@ def support(shown: Shown) -> Table:
     header += [("Whole windows", {"1": "1 step", "all": "to the end"}.get(h, f"{h} steps")) for h in HORIZONS]
     rows = []
     for dataset in shown.datasets:
-        of = _one_run(frame[frame["dataset"] == dataset])
+        of = _one_run(shown, frame[frame["dataset"] == dataset])
         known = [p for p in ("logged", "estimated") if len(pick(of, metric="matches", propensity=p))]
-        for policy, label in POLICY_LABELS.items():
+        for policy in POLICIES:
             for propensity in known:
                 mine = pick(of, policy=policy, propensity=propensity)
                 cells = [
                     *_steps(pick(mine, scope="step")),
                     *(_window(pick(mine, scope="window", horizon=h)) for h in HORIZONS),
                 ]
-                rows.append((shown.label(dataset), f"{label}, {propensity} propensity", cells))
-    notes = (
+                rows.append((shown.label(dataset), f"{shown.names.word(policy)}, {propensity} propensity", cells))
+    notes = told(
+        shown,
         "Whole windows: sequences that follow the policy through the whole window / effective sample size (Σw)²/Σw², "
         "and why a value would say nothing: no match, low ess (below 30), clipped (a bound changed more than a tenth "
         "of the weights), no outcome (all outcomes alike), too short (no sequence is that long). A weight is at most "
         f"n/√m where m of n steps follow the policy; an estimated propensity counts as {LEAST:g} or more. Weights do "
-        f"not depend on the method; these are {method_label(of['method'].iloc[0])}'s. {shown.facts}"
+        f"not depend on the method; these are {shown.names.method(of['method'].iloc[0])}'s.",
     )
-    return Table(header, rows, shown.caption, notes, frame[frame["of_propensity"] != ""])
+    tidied = frame[frame["of_propensity"] != ""]
+    return Table(header, rows, shown.caption, notes, tidied, ("Data set", "Policy"))
 
 
 def overlap(shown: Shown) -> Figure:
     """Draw, a row a dataset, where anchors were likely and whether they were taken, and the weights of policies."""
     frame = tidy(shown)
-    datasets = shown.datasets
-    size = (WIDTH, ROW_HEIGHT * len(datasets) + LEGEND_HEIGHT)
-    drawn, axes = plt.subplots(len(datasets), 3, figsize=size, squeeze=False)
-    for (off, on, weights), dataset in zip(axes, datasets, strict=True):
-        of = _one_run(frame[frame["dataset"] == dataset])
+    drawn, axes = grid(len(shown.datasets), 3, ROW_HEIGHT, LEGEND_HEIGHT)
+    for (off, on, weights), dataset in zip(axes, shown.datasets, strict=True):
+        of = _one_run(shown, frame[frame["dataset"] == dataset])
         for ax, anchor in ((off, "off"), (on, "on")):
             _draw_overlap(ax, pick(of, metric="propensity_count", anchor=anchor), anchor)
         off.set_title(shown.label(dataset))
-        _draw_weights(weights, pick(of, metric="weight_count", scope="step", propensity=practical(of)))
+        _draw_weights(shown, weights, pick(of, metric="weight_count", scope="step", propensity=practical(of)))
     drawn.legend(*_legend(axes[:, :2]), loc="outside lower left", ncols=2)
     drawn.legend(*_legend(axes[:, 2:]), loc="outside lower right", ncols=4)
-    notes = (
+    notes = told(
+        shown,
         "Left and middle: share of steps by the probability of the anchor action, apart for steps where it was taken "
         "and where it was not; where one has steps and the other none, the two cannot be compared. Propensities are "
         "estimated where that was done, else logged; no picture where only the logged action's is known. Right: "
         "bounded weights of the steps that follow each policy, by logged propensities; where there are none, and in "
-        f"generated data, by estimates. {shown.facts}"
+        "generated data, by estimates.",
     )
     return Figure(drawn, shown.caption, notes)
 
@@ -82,13 +84,19 @@ def _legend(axes: Iterable[Iterable[Axes]]) -> tuple[list[Artist], list[str]]:
     return list(found.values()), list(found)
 
 
-def _one_run(of: pd.DataFrame) -> pd.DataFrame:
+def practical(of: pd.DataFrame) -> str:
+    """Return which propensities of a dataset one would use: logged ones, but in a world whose truth is known.
+
+    There they are part of that truth, and estimates show what could be found without it.
+    """
+    known, generated = set(of["of_propensity"]), len(pick(of, prediction="truth")) > 0
+    return "estimated" if "estimated" in known and (generated or "logged" not in known) else "logged"
+
+
+def _one_run(shown: Shown, of: pd.DataFrame) -> pd.DataFrame:
     """The rows of one method: what a log supports is the same for all."""
-    backed = of[of["metric"] == "matches"]
-    if backed.empty:
-        return of
-    method, variant = methods(backed)[0]
-    return of[(of["method"] == method) & (of["variant"] == variant)]
+    backed = shown.foremost_first(runs_in(of[of["metric"] == "matches"]))
+    return of_run(of, backed[0]) if backed else of
 
 
 def _value(of: pd.DataFrame, metric: str) -> float:
@@ -133,16 +141,17 @@ def _draw_overlap(ax: Axes, of: pd.DataFrame, anchor: str) -> None:
     ax.set(xlabel=f"probability of {anchor}", xlim=(0, 1), ylabel="share of steps")
 
 
-def _draw_weights(ax: Axes, of: pd.DataFrame) -> None:
+def _draw_weights(shown: Shown, ax: Axes, of: pd.DataFrame) -> None:
     styles = plt.rcParams["axes.prop_cycle"]
-    for (policy, label), style in zip(POLICY_LABELS.items(), styles, strict=False):
+    for policy, style in zip(POLICIES, styles, strict=False):
         mine = pick(of, policy=policy)
         if mine.empty:
             continue
         mine = mine.assign(upto=mine["of_upto"].astype(float)).sort_values("upto")
         share = mine["ours_mean"].cumsum() / mine["ours_mean"].sum()
         # A deterministic policy's weight is at least 1.
-        ax.plot([1.0, *mine["upto"]], [0.0, *share], label=label, drawstyle="steps-post", **style)
+        upto = [1.0, *mine["upto"]]
+        ax.plot(upto, [0.0, *share], label=shown.names.word(policy), drawstyle="steps-post", **style)
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter("{x:g}")
     ax.set(xlabel="weight, at most", ylabel="share of matches", ylim=(0, 1.02))

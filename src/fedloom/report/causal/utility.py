@@ -4,56 +4,60 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fedloom.report.causal.cells import Column, first, marked, methods, pick, published, tidy
-from fedloom.report.labels import run_label
-from fedloom.report.layout import Cell, Table
-from fedloom.report.shown import Shown
+from fedloom.report.captions import told
+from fedloom.report.cells import Column, Columns, first, marked, published_column
+from fedloom.report.layout import Table
+from fedloom.report.numbers import pick, published, tidy
+from fedloom.report.shown import Shown, runs_in
 
 SYNTHETIC = ("synthetic", "partly_synthetic")
 PARTLY = " (outcomes alone generated)"
-COLUMNS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("TSTR AUC", "tstr_auc", ("tstr_auc",)),
-    ("TSTR RMSE", "tstr_rmse", ("tstr_rmse",)),
-    ("Factual AUC", "auc", ("auc", "factual_auc")),
-    ("Factual AUC, mean of clients", "auc", ()),
-    ("Factual RMSE", "rmse", ("rmse",)),
+COLUMNS = (
+    ("TSTR AUC", "tstr_auc", "pooled"),
+    ("TSTR RMSE", "tstr_rmse", "pooled"),
+    ("Factual AUC", "auc", "pooled"),
+    ("Factual AUC, mean of clients", "auc", "mean"),
+    ("Factual RMSE", "rmse", "pooled"),
 )
-REFERENCES: dict[str, tuple[str, dict[str, str]]] = {
-    "real": ("Trained on real data", {"source": "real", "prediction": ""}),
-    "shuffled": ("Trained on shuffled outcomes", {"source": "shuffled", "prediction": ""}),
-    "half": ("Constant 0.5", {"source": "", "prediction": "half"}),
-    "base_rate": ("Base rate of training", {"source": "", "prediction": "base_rate"}),
+"""Header, metric and unit."""
+
+REFERENCES = {
+    "real": {"source": "real", "prediction": ""},
+    "shuffled": {"source": "shuffled", "prediction": ""},
+    "half": {"source": "", "prediction": "half"},
+    "base_rate": {"source": "", "prediction": "base_rate"},
 }
 
 
 def utility(shown: Shown) -> Table:
     """Train on synthetic, test on real: a block of rows a dataset, with the paper's numbers beside ours."""
     frame = tidy(shown)
-    paper = any(published(shown, dataset, names) for dataset in shown.datasets for _, _, names in COLUMNS)
-    header, rows = _header(paper), []
+    printed = published(shown)
+    printed = printed[printed["dataset"].isin(shown.datasets) & printed["metric"].str.startswith("tstr_")]
+    header: list[tuple[str, str]] = []
+    rows = []
     for dataset in shown.datasets:
         of = frame[frame["dataset"] == dataset]
-        names = methods(of)
-        columns: list[Column] = []
-        for title, metric, printed in COLUMNS:
-            columns.append(_column(of, metric, "mean" if "mean" in title else "pooled"))
-            if paper and title.startswith("TSTR"):
-                columns.append(published(shown, dataset, printed))
+        columns = Columns()
+        for title, metric, unit in COLUMNS:
+            columns.add("", title, _column(of, metric, unit))
+            if metric in set(printed["metric"]):
+                columns.add("", f"{title}, paper", published_column(pick(printed, dataset=dataset, metric=metric)))
+        header = columns.header
         group = shown.label(dataset)
-        partly = set(methods(pick(of, source="partly_synthetic")))
-        labels = {name: run_label(*name) + (PARTLY if name in partly else "") for name in names}
-        rows += [(group, labels[name], [column.get(name, Cell()) for column in columns]) for name in names]
-        rows += [
-            (group, label, [column.get(name, Cell()) for column in columns]) for name, (label, _) in REFERENCES.items()
-        ]
-    notes = (
+        partly = set(runs_in(pick(of, source="partly_synthetic")))
+        for run in shown.foremost_first(runs_in(of)):
+            rows.append((group, shown.names.run(run) + (PARTLY if run in partly else ""), columns.row(run)))
+        rows += [(group, shown.names.word(name), columns.row(name)) for name in REFERENCES]
+    notes = told(
+        shown,
         "TSTR: a predictor learns from generated sequences, as many as there are real training ones, and is tested on "
         "real test sequences; X, and where a method does not generate them actions and contexts, are real rows in the "
         "generated set. Factual: the model's own probability of the observed outcomes. A constant 0.5 has RMSE 0.500 "
         "on outcomes 0 and 1, whatever the data; AUC above 0.5 and RMSE below the base rate's are the least that a "
-        f"useful model shows. Best of each dataset in bold, second underlined. {shown.facts}"
+        "useful model shows. Best of each dataset in bold, second underlined.",
     )
-    return Table(header, rows, shown.caption, notes, frame)
+    return Table(header, rows, shown.caption, notes, frame, ("Data set", "Method"))
 
 
 def downstream(frame: pd.DataFrame, metric: str, unit: str = "pooled") -> pd.DataFrame:
@@ -64,17 +68,7 @@ def downstream(frame: pd.DataFrame, metric: str, unit: str = "pooled") -> pd.Dat
     return of
 
 
-def _header(paper: bool) -> list[tuple[str, str]]:
-    header: list[tuple[str, str]] = []
-    for title, _, _ in COLUMNS:
-        header.append(("", title))
-        if paper and title.startswith("TSTR"):
-            header.append(("", f"{title}, paper"))
-    return header
-
-
 def _column(of: pd.DataFrame, metric: str, unit: str) -> Column:
-    own = downstream(of, metric, unit)
-    groups = dict.fromkeys(methods(own), "")
-    column = marked(own, groups, [{""}], largest=metric.endswith("auc"))
-    return column | {name: first(pick(of, metric=metric, unit=unit, **s)) for name, (_, s) in REFERENCES.items()}
+    own = marked(downstream(of, metric, unit), largest=metric.endswith("auc"))
+    beside = {name: first(pick(of, metric=metric, unit=unit, **wanted)) for name, wanted in REFERENCES.items()}
+    return {**own, **beside}

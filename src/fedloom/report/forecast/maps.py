@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -13,24 +15,31 @@ from numpy.typing import NDArray
 from fedloom.data.panels.panel import read_panel
 from fedloom.data.points.hexagons import borders
 from fedloom.errors import InputError
-from fedloom.report.costs import budget
-from fedloom.report.figure import Figure
-from fedloom.report.forecast.spatial import by_client, units
-from fedloom.report.labels import run_label
-from fedloom.report.shown import Shown
-from fedloom.report.summary import ROW
+from fedloom.report.captions import budget, told, units
+from fedloom.report.figure import Figure, grid
+from fedloom.report.forecast.accuracy import by_client
+from fedloom.report.names import run_of
+from fedloom.report.shown import Shown, of_run
 
-WIDTH, ROW_HEIGHT = 7.2, 2.7
-SPLIT, LOCAL = run_label("st_split_vfl", "base"), run_label("local_lstm", "base")
+ROW_HEIGHT = 2.7
 DISC = np.linspace(0, 2 * np.pi, 40)
 
 
-def error_map(shown: Shown) -> Figure:
-    """Draw, a row a dataset: the graph, the error of ST-SplitVFL by client, and what it gains on Local LSTM."""
-    graphs = {name: found for name in shown.datasets if (found := _edges(shown, name)) is not None}
+@dataclass(frozen=True)
+class MapOptions:
+    """``against``: the run that the gain is measured against."""
+
+    against: str
+
+
+def error_map(shown: Shown, options: MapOptions) -> Figure:
+    """Draw, a row a dataset: the graph of the foremost method, its error by client, and what it gains on another."""
+    ours, other = shown.ours, run_of(options.against)
+    name, theirs = shown.names.run(ours), shown.names.run(other)
+    graphs = {each: found for each in shown.datasets if (found := _edges(shown, each)) is not None}
     if not graphs:
-        raise InputError(f"{shown.study}/{shown.name}: expected a finished run of {SPLIT}, found none")
-    drawn, axes = plt.subplots(len(graphs), 3, figsize=(WIDTH, ROW_HEIGHT * len(graphs)), squeeze=False)
+        raise InputError(f"{shown.where}: expected a finished run of {name}, found none")
+    drawn, axes = grid(len(graphs), 3, ROW_HEIGHT)
     for row, (dataset, edges) in zip(axes, graphs.items(), strict=True):
         nodes = read_panel(shown.places[dataset]).nodes
         placed = nodes[nodes[["lat", "lon"]].notna().all(axis=1)]
@@ -38,23 +47,26 @@ def error_map(shown: Shown) -> Figure:
         errors = by_client(shown, dataset, "mae").reindex(placed.index)
         _graph(row[0], nodes, shapes, edges)
         row[0].set(title="graph", ylabel=shown.label(dataset))
-        worst = float(errors[SPLIT].max())
-        _fill(row[1], shapes, errors[SPLIT], plt.get_cmap("viridis"), Normalize(0, worst), "MAE")
-        row[1].set_title(SPLIT)
-        if LOCAL in errors and errors[LOCAL].notna().any():
-            gain = 100 * (1 - errors[SPLIT] / errors[LOCAL])
+        worst = float(errors[ours].max())
+        _fill(row[1], shapes, errors[ours], plt.get_cmap("viridis"), Normalize(0, worst), shown.names.word("mae"))
+        row[1].set_title(name)
+        if other in errors and errors[other].notna().any():
+            gain = 100 * (1 - errors[ours] / errors[other])
             span = max(float(gain.abs().max()), 1e-9)
             _fill(row[2], shapes, gain, plt.get_cmap("RdBu"), TwoSlopeNorm(0, -span, span), "%")
-            row[2].set_title(f"gain on {LOCAL}")
+            row[2].set_title(f"gain on {theirs}")
         else:
             row[2].set_axis_off()
         for ax in row:
             _frame(ax, shapes)
-    notes = (
+    notes = told(
+        shown,
         "Left: who hears whom; a line joins clients of which one sends its codes to the other, thin where none come "
         "back; clients that lie nowhere, such as a weather service, are left out, and so are self loops. Middle: mean "
         "absolute error on the test part, mean over seeds. Right: by how many per cent it is smaller than that of "
-        f"Local LSTM (blue: sharing helps). {units(shown)} Hexagons are cells of H3. {budget(shown)} {shown.facts}"
+        f"{theirs} (blue: sharing helps).",
+        f"{units(shown)} Hexagons are cells of H3.",
+        budget(shown),
     )
     return Figure(drawn, shown.caption, notes)
 
@@ -78,9 +90,9 @@ def outlines(nodes: pd.DataFrame) -> list[NDArray[np.float64]]:
 
 
 def _edges(shown: Shown, dataset: str) -> NDArray[np.int32] | None:
-    """Return the graph of ST-SplitVFL, which no seed changes; None where no run of it finished."""
-    runs = shown.runs[shown.runs["verdict"] == "finished"]
-    of = runs[(runs[ROW] == [dataset, "st_split_vfl", "base"]).all(axis=1)]
+    """Return the graph of the foremost method, which no seed changes; None where no run of it finished."""
+    runs = shown.runs[(shown.runs["dataset"] == dataset) & (shown.runs["verdict"] == "finished")]
+    of = of_run(runs, shown.ours)
     return None if of.empty else shown.diagnostics(of["folder"].iloc[0])["edges"]
 
 

@@ -2,86 +2,82 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from fedloom.report.causal.cells import pick
-from fedloom.report.layout import EMPTY, Cell, Table
-from fedloom.report.series.cells import (
-    HEADLINE,
-    REFERENCES,
-    cell,
-    label,
-    mean_over,
-    names,
-    numbers,
-    of_methods,
-    protocol_facts,
-    published,
-    target_label,
-)
-from fedloom.report.shown import Shown
+from fedloom.report.captions import steps, told
+from fedloom.report.cells import first, mean_over
+from fedloom.report.layout import Cell, Table
+from fedloom.report.numbers import pick, published
+from fedloom.report.series.numbers import HEADLINE, numbers, of_methods
+from fedloom.report.shown import Shown, of_run, runs_in
 
 
 @dataclass(frozen=True)
 class Line:
     """A line of the table: what of which task it shows, and the reference row beside it.
 
-    ``paper`` are the parts of the condition of the published values that are averaged.
+    ``paper`` are the parts of the condition of the published values that are averaged, where its sets are comparable.
     """
 
     group: str
     title: str
     metric: str
     of: dict[str, str]
-    reference: str
-    paper: tuple[str, dict[str, str]] | None = None
+    reference: str = ""
+    paper: dict[str, str] | None = None
     decimals: int = 3
 
 
+@dataclass(frozen=True)
+class TaskOptions:
+    """``published``: task -> the paper's table that prints it, of which the mean over sets is shown."""
+
+    published: dict[str, str] = field(default_factory=dict)
+
+
+REPRESENTED, FULL, ZERO, SHORT, FILLED_AFTER, FILLED, CLASSIFIED, ANOMALIES = (
+    "1 Representation",
+    "2 Full-shot forecast",
+    "3 Zero-shot forecast",
+    "4 Short-term forecast",
+    "5 Imputation, one epoch",
+    "6 Imputation, zero-shot",
+    "7 Classification",
+    "8 Anomaly detection",
+)
+ONE, TEN = ({"task": "classification", "epochs": epochs} for epochs in ("1", "10"))
+POINTS, ADJUSTED = ({"task": "anomaly", "adjusted": how} for how in ("", "point"))
+IMPUTED, IMPUTATION = ({"task": task, "rate": "mean"} for task in ("imputed", "imputation"))
+
 LINES = (
-    Line("1 Representation", "masked MSE, clients", "mse", HEADLINE, "linear_interpolation"),
-    Line("1 Representation", "masked MAE, clients", "mae", HEADLINE, "linear_interpolation"),
-    Line("2 Full-shot forecast", "MSE", "mse", {"task": "full_shot"}, "", ("table3", {})),
-    Line("2 Full-shot forecast", "MAE", "mae", {"task": "full_shot"}, "", ("table3", {})),
-    Line("3 Zero-shot forecast", "MSE", "mse", {"task": "forecast"}, "seasonal_naive", ("table4", {"horizon": "all"})),
-    Line("3 Zero-shot forecast", "MAE", "mae", {"task": "forecast"}, "seasonal_naive"),
-    Line("4 Short-term forecast", "sMAPE (%)", "smape", {"task": "m4"}, "naive2", None, 2),
-    Line("4 Short-term forecast", "MASE", "mase", {"task": "m4"}, "naive2"),
-    Line("4 Short-term forecast", "OWA", "owa", {"task": "m4"}, "naive2"),
-    Line(
-        "5 Imputation, one epoch",
-        "MSE",
-        "mse",
-        {"task": "imputed", "rate": "mean"},
-        "",
-        ("table_tasks", {"work": "imputed"}),
-    ),
-    Line(
-        "6 Imputation, zero-shot",
-        "MSE",
-        "mse",
-        {"task": "imputation", "rate": "mean"},
-        "linear_interpolation",
-        ("table_tasks", {"work": "imputation"}),
-    ),
-    Line("7 Classification", "accuracy, one epoch", "accuracy", {"task": "classification", "epochs": "1"}, "commonest"),
-    Line(
-        "7 Classification", "accuracy, ten epochs", "accuracy", {"task": "classification", "epochs": "10"}, "commonest"
-    ),
-    Line("8 Anomaly detection", "F1 of points", "f1", {"task": "anomaly", "adjusted": ""}, "random"),
-    Line("8 Anomaly detection", "F1, point-adjusted", "f1", {"task": "anomaly", "adjusted": "point"}, "random"),
+    Line(REPRESENTED, "masked MSE, clients", "mse", HEADLINE, "linear_interpolation"),
+    Line(REPRESENTED, "masked MAE, clients", "mae", HEADLINE, "linear_interpolation"),
+    Line(FULL, "MSE", "mse", {"task": "full_shot"}, paper={}),
+    Line(FULL, "MAE", "mae", {"task": "full_shot"}, paper={}),
+    Line(ZERO, "MSE", "mse", {"task": "forecast"}, "seasonal_naive", {"horizon": "all"}),
+    Line(ZERO, "MAE", "mae", {"task": "forecast"}, "seasonal_naive"),
+    Line(SHORT, "sMAPE (%)", "smape", {"task": "m4"}, "naive2", decimals=2),
+    Line(SHORT, "MASE", "mase", {"task": "m4"}, "naive2"),
+    Line(SHORT, "OWA", "owa", {"task": "m4"}, "naive2"),
+    Line(FILLED_AFTER, "MSE", "mse", IMPUTED, paper={"work": "imputed"}),
+    Line(FILLED, "MSE", "mse", IMPUTATION, "linear_interpolation", {"work": "imputation"}),
+    Line(CLASSIFIED, "accuracy, one epoch", "accuracy", ONE, "commonest"),
+    Line(CLASSIFIED, "accuracy, ten epochs", "accuracy", TEN, "commonest"),
+    Line(ANOMALIES, "F1 of points", "f1", POINTS, "random"),
+    Line(ANOMALIES, "F1, point-adjusted", "f1", ADJUSTED, "random"),
 )
 
 
-def tasks(shown: Shown) -> Table:
+def tasks(shown: Shown, options: TaskOptions) -> Table:
     """Every task's headline metric by method, mean over held-out sets, with a reference row's and the paper's."""
     frame = numbers(shown, *{line.of["task"] for line in LINES})
-    methods = names(shown)
+    runs = shown.foremost_first(runs_in(shown.runs))
     several = len(shown.datasets) > 1
-    header = [("", label(*n)) for n in methods] + [("", "reference"), ("", "which"), ("", "sets"), ("FeDaL", "paper")]
+    header = [("", shown.names.run(run)) for run in runs] + [("", "reference"), ("", "which"), ("", "sets")]
+    header.append((shown.names.run(shown.ours), "paper"))
     rows = []
     for dataset in shown.datasets:
         of = frame[frame["dataset"] == dataset]
@@ -90,14 +86,13 @@ def tasks(shown: Shown) -> Table:
             if own.empty:
                 # A task without a held-out set has one null row, which says why, and no further condition.
                 own = of_methods(pick(of, metric=each.metric, horizon="all"), task=each.of["task"], target="")
-            cells = [_cell(own[(own["method"] == m) & (own["variant"] == v)], each.decimals) for m, v in methods]
-            cells += _reference(of, each)
-            sets = [target_label(t) for t in dict.fromkeys(own["of_target"]) if t]
-            cells.append(Cell(", ".join(sets) if sets else EMPTY))
-            cells.append(_paper(shown, each))
+            sets = [shown.names.word(target) for target in dict.fromkeys(own["of_target"]) if target]
+            cells = [_cell(of_run(own, run), each.decimals) for run in runs]
+            cells += [*_reference(shown, of, each), Cell(", ".join(sets)) if sets else Cell()]
             title = f"{each.title}, from {shown.label(dataset)}" if several else each.title
-            rows.append((each.group, title, cells))
-    notes = (
+            rows.append((each.group, title, [*cells, _paper(shown, each, options)]))
+    notes = told(
+        shown,
         "Mean over held-out sets (and horizons or rates); mean over seeds. Tasks 2, 4, 5, 7 and 8 learn for one epoch "
         "on each set, by the same windows, orders and new heads for every method: only the start weights differ. "
         "Forecasts and imputation: errors on data scaled by the training part. Short-term: M4 hourly alone, in the "
@@ -105,33 +100,33 @@ def tasks(shown: Shown) -> Table:
         "classes; an epoch of small sets is a handful of steps, hence ten epochs beside it. Anomalies: every fourth "
         "token hidden in turn, F1 of single points at the threshold that validation sets; point adjustment can make "
         "random scores look good, so that is not a result. Reference: of the row that the next column names, on the "
-        "same windows. Paper: means over its sets, transcribed by another project and not verified, where its sets "
-        f"are comparable. {protocol_facts(shown)} {shown.facts}"
+        "same windows.",
+        steps(shown),
     )
-    return Table(header, rows, shown.caption, notes, frame)
+    return Table(header, rows, shown.caption, notes, frame, ("Task", "Metric"))
 
 
 def _cell(own: pd.DataFrame, decimals: int) -> Cell:
     """A task on one set has a deviation over seeds; a mean over several has none."""
-    return cell(own, decimals) if len(own) == 1 else mean_over(own, decimals)
+    return first(own, decimals) if len(own) == 1 else mean_over(own, decimals)
 
 
-def _reference(of: pd.DataFrame, each: Line) -> list[Cell]:
-    if not each.reference:
-        return [Cell(EMPTY), Cell(EMPTY)]
+def _reference(shown: Shown, of: pd.DataFrame, each: Line) -> list[Cell]:
+    """The value and the name of a reference row."""
     # The constant guess is the same after any number of epochs.
-    condition = {key: value for key, value in each.of.items() if key != "epochs"}
-    rows = pick(of, metric=each.metric, horizon="all", prediction=each.reference, **condition)
+    wanted = {key: value for key, value in each.of.items() if key != "epochs"}
+    rows = pick(of, metric=each.metric, horizon="all", prediction=each.reference, **wanted)
     values = rows.drop_duplicates(["of_target"])["ours_mean"]
-    if not len(values) or values.isna().any():
-        return [Cell(EMPTY), Cell(EMPTY)]
-    return [Cell(f"{np.mean(values):.{each.decimals}f}"), Cell(REFERENCES[each.reference])]
+    if not each.reference or not len(values) or values.isna().any():
+        return [Cell(), Cell()]
+    return [Cell(f"{np.mean(values):.{each.decimals}f}"), Cell(shown.names.word(each.reference))]
 
 
-def _paper(shown: Shown, each: Line) -> Cell:
-    if each.paper is None:
-        return Cell(EMPTY)
-    table, condition = each.paper
-    found = published(shown, table, metric=each.metric, method="fedal", **condition)
+def _paper(shown: Shown, each: Line, options: TaskOptions) -> Cell:
+    """The published mean over sets, which nobody verified."""
+    table = options.published.get(each.of["task"])
+    if each.paper is None or table is None:
+        return Cell()
+    found = published(shown, table=table, metric=each.metric, method=shown.foremost, **each.paper)
     found = found[found["dataset"] != "mean"]
-    return Cell(f"{found['value'].mean():.{each.decimals}f}*") if len(found) else Cell(EMPTY)
+    return Cell(f"{found['value'].mean():.{each.decimals}f}*") if len(found) else Cell()

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from fedloom.evaluation.schema import IDENTITY
-from fedloom.report.causal.cells import pick, with_parts
-from fedloom.report.figure import Figure
-from fedloom.report.labels import method_label
-from fedloom.report.series.cells import protocol_facts
+from fedloom.report.captions import steps, told
+from fedloom.report.figure import Figure, grid
+from fedloom.report.numbers import pick, with_parts
 from fedloom.report.series.regression import regress
 from fedloom.report.shown import Shown
 
-WIDTH, HEIGHT = 7.2, 2.9
+HEIGHT = 2.9
+RESPECTS = {
+    "clients": "clients",
+    "windows_each": "training windows a client",
+    "joining": "share of clients a round",
+    "parameters": "parameters of the model",
+}
+APART = {"windows_each": 1.25}
+"""Sizes that lie within this factor of each other count as equal: clients are not cut to the same number of windows."""
+
+ALIKE = 1.01
 
 
 def facts_of_runs(shown: Shown) -> pd.DataFrame:
@@ -32,29 +40,12 @@ def facts_of_runs(shown: Shown) -> pd.DataFrame:
     for run in shown.runs.itertuples():
         record = shown.record(run.folder)
         own = (run.dataset, run.method, run.variant, run.seed)
-        rows.append(
-            {
-                **dict(zip(IDENTITY, own, strict=True)),
-                "clients": len(record["clients"]),
-                "windows_each": sum(record["train_samples"]) / len(record["clients"]),
-                "joining": record["spec"]["protocol"]["participation"],
-                "parameters": record["parameters"],
-                "error": error.get(own, np.nan),
-            }
-        )
+        sizes = {"clients": len(record["clients"]), "parameters": record["parameters"]}
+        sizes["windows_each"] = sum(record["train_samples"]) / len(record["clients"])
+        sizes["joining"] = record["spec"]["protocol"]["participation"]
+        rows.append(dict(zip(IDENTITY, own, strict=True)) | sizes | {"error": error.get(own, np.nan)})
     frame = pd.DataFrame(rows)
     return frame[frame["error"].notna()].reset_index(drop=True)
-
-
-RESPECTS = ("clients", "windows_each", "joining", "parameters")
-TITLES = {
-    "clients": "clients",
-    "windows_each": "training windows a client",
-    "joining": "share of clients a round",
-    "parameters": "parameters of the model",
-}
-APART = {"windows_each": 1.25}
-"""Sizes that lie within this factor of each other count as equal: clients are not cut to the same number of windows."""
 
 
 def series_along(frame: pd.DataFrame, respect: str) -> pd.DataFrame:
@@ -62,14 +53,13 @@ def series_along(frame: pd.DataFrame, respect: str) -> pd.DataFrame:
 
     Empty where no two runs do.
     """
-    others = [name for name in RESPECTS if name != respect]
-    key = frame[others].apply(lambda c: _rounded(c, APART.get(str(c.name), 1.01)))
-    best = frame.iloc[:0]
-    for _, places in frame.groupby([frame["method"], *(key[name] for name in others)]).groups.items():
-        some = frame.loc[places]
-        sizes = _rounded(some[respect], APART.get(respect, 1.01)).nunique()
-        if sizes > 1 and sizes > _rounded(best[respect], APART.get(respect, 1.01)).nunique():
-            best = some
+    sizes = {name: _rounded(frame[name], APART.get(name, ALIKE)) for name in RESPECTS}
+    others = [sizes[name] for name in RESPECTS if name != respect]
+    best, most = frame.iloc[:0], 1
+    for _, places in frame.groupby([frame["method"], *others]).groups.items():
+        different = sizes[respect].loc[places].nunique()
+        if different > most:
+            best, most = frame.loc[places], different
     return best.sort_values(respect)
 
 
@@ -78,34 +68,39 @@ def scaling(shown: Shown) -> Figure:
     frame = facts_of_runs(shown)
     found = {respect: series_along(frame, respect) for respect in RESPECTS} if len(frame) else {}
     found = {respect: some for respect, some in found.items() if len(some)}
-    columns = max(1, len(found))
-    drawn, axes = plt.subplots(1, columns, figsize=(WIDTH, HEIGHT), squeeze=False, sharey=True)
-    said = []
-    for ax, (respect, some) in zip(axes[0], found.items(), strict=False):
-        ax.plot(some[respect], some["error"], "o", ms=5)
-        line = regress(np.log(some[respect].to_numpy(np.float64)), np.log(some["error"].to_numpy(np.float64)))
-        if line is not None:
-            ends = np.array([some[respect].min(), some[respect].max()], dtype=np.float64)
-            ax.plot(ends, np.exp(line.intercept) * ends**line.slope, "--", color="0.4", lw=1)
-            known = not np.isnan(line.lo)
-            interval = f" [{line.lo:.3f}, {line.hi:.3f}]" if known else ""
-            ax.set_title(f"slope {line.slope:+.3f}{interval}")
-            said.append(f"{TITLES[respect]}: {line.slope:+.3f}{interval} from {len(some)} runs")
-        ax.set(xscale="log", yscale="log", xlabel=TITLES[respect])
-        ticks = sorted(set(some[respect]))
-        ax.set_xticks(ticks, [f"{tick:,.4g}" for tick in ticks])
-        ax.minorticks_off()
+    drawn, axes = grid(1, max(1, len(found)), HEIGHT, sharey=True)
+    said = [_draw(ax, respect, some) for ax, (respect, some) in zip(axes[0], found.items(), strict=False)]
     axes[0, 0].set_ylabel("masked MSE, held-out sets")
     if found:
         _plain_errors(axes[0, 0], pd.concat([some["error"] for some in found.values()]))
-    method = method_label(frame["method"].iloc[0]) if len(frame) else ""
-    notes = (
+    method = shown.names.method(frame["method"].iloc[0]) if len(frame) else ""
+    notes = told(
+        shown,
         f"{method}: masked reconstruction of held-out sets (mean over sets and five rates). Each panel shows runs that "
         "differ in one size alone, at equal rounds; dashed: least squares of logarithms, with the slope's 95 % "
-        "interval where three runs or more have one. "
-        f"Slopes: {'; '.join(said) or 'no two runs differ in one size'}. {protocol_facts(shown)} {shown.facts}"
+        "interval where three runs or more have one.",
+        f"Slopes: {'; '.join(each for each in said if each) or 'no two runs differ in one size'}.",
+        steps(shown),
     )
     return Figure(drawn, shown.caption, notes)
+
+
+def _draw(ax: Axes, respect: str, some: pd.DataFrame) -> str:
+    """Draw errors against one size; return the slope in words, empty where there is none."""
+    said = ""
+    ax.plot(some[respect], some["error"], "o", ms=5)
+    line = regress(np.log(some[respect].to_numpy(np.float64)), np.log(some["error"].to_numpy(np.float64)))
+    if line is not None:
+        ends = np.array([some[respect].min(), some[respect].max()], dtype=np.float64)
+        ax.plot(ends, np.exp(line.intercept) * ends**line.slope, "--", color="0.4", lw=1)
+        interval = "" if np.isnan(line.lo) else f" [{line.lo:.3f}, {line.hi:.3f}]"
+        ax.set_title(f"slope {line.slope:+.3f}{interval}")
+        said = f"{RESPECTS[respect]}: {line.slope:+.3f}{interval} from {len(some)} runs"
+    ax.set(xscale="log", yscale="log", xlabel=RESPECTS[respect])
+    ticks = sorted(set(some[respect]))
+    ax.set_xticks(ticks, [f"{tick:,.4g}" for tick in ticks])
+    ax.minorticks_off()
+    return said
 
 
 def _rounded(values: pd.Series, factor: float) -> pd.Series:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib.figure
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from fedloom.report.curves import looks
-from fedloom.report.figure import Figure
-from fedloom.report.series.cells import Method, label, protocol_facts, target_label
-from fedloom.report.shown import Shown
-from fedloom.report.summary import ROW
+from fedloom.report.captions import steps, told
+from fedloom.report.figure import WIDTH, Figure, Look, legend, looks, tiles
+from fedloom.report.names import Run
+from fedloom.report.shown import Shown, runs_in
 
-WIDTH, ROW_HEIGHT, LEGEND_HEIGHT = 7.2, 1.75, 0.5
+ROW_HEIGHT, LEGEND_HEIGHT, LEAST_HEIGHT = 1.75, 0.5, 2.4
 COLUMNS = 2
-SHOWN_METHODS = ("fedal", "fedavg", "ffts")
 PAST = 96  # points of the past that are drawn beside a forecast
-TRUTH: dict[str, Any] = {"color": "0.55", "lw": 1, "ls": "-"}
+TRUTH: Look = {"color": "0.55", "lw": 1, "ls": "-"}
 Arrays = dict[str, Any]
 
 
@@ -36,24 +32,28 @@ class Backdrop:
     asked: Any
 
 
-def reconstruction(shown: Shown) -> Figure:
+def filled_windows(shown: Shown) -> Figure:
     """Draw a test window of every domain with half of its tokens hidden, as methods fill them in."""
     drawn = _drawn(shown, "fill", _hidden, str, "point of the window")
-    notes = (
+    notes = told(
+        shown,
         "A test window of each domain (of its first client; the fully observed one of lowest key), scaled by the "
         "series' training part; grey: hidden tokens, half of them, the same for all methods; the first seed's "
-        f"selected weights. {protocol_facts(shown)} {shown.facts}"
+        "selected weights.",
+        steps(shown),
     )
     return Figure(drawn, shown.caption, notes)
 
 
-def forecasts(shown: Shown) -> Figure:
+def foretold_windows(shown: Shown) -> Figure:
     """Draw a test window of every held-out set as methods foretell it without having learned from the set."""
-    drawn = _drawn(shown, "forecast", _future, target_label, "step from the origin")
-    notes = (
+    drawn = _drawn(shown, "forecast", _future, shown.names.word, "step from the origin")
+    notes = told(
+        shown,
         "The middle test window of each held-out set's last channel at its shortest horizon, scaled by the training "
         f"part, foretold without having learned from the set; the latest {PAST} points of the look-back are drawn; the "
-        f"first seed's selected weights. {protocol_facts(shown)} {shown.facts}"
+        "first seed's selected weights.",
+        steps(shown),
     )
     return Figure(drawn, shown.caption, notes)
 
@@ -85,41 +85,37 @@ def _drawn(
     shown: Shown, kind: str, draw: Callable[[Axes, Arrays], Backdrop], titled: Callable[[str], str], along: str
 ) -> matplotlib.figure.Figure:
     """Draw a panel for every section below ``kind`` (``titled`` in print), the methods' answers over its backdrop."""
-    methods = [n for n in dict.fromkeys(zip(shown.runs["method"], shown.runs["variant"], strict=True)) if _wanted(n)]
-    styles = dict(zip(methods, looks(len(methods)), strict=True))
-    found = _arrays(shown, kind, methods)
+    styles = looks(runs_in(shown.runs))
+    found = _arrays(shown, kind, list(styles))
     panels = [(dataset, section) for dataset, runs in found.items() for section in _sections(runs)]
-    drawn, axes = _grid(len(panels))
+    drawn, axes = tiles(len(panels), COLUMNS, ROW_HEIGHT, LEGEND_HEIGHT)
+    drawn.set_size_inches(WIDTH, max(LEAST_HEIGHT, drawn.get_figheight()))
     handles: dict[str, Artist] = {}
     for ax, (dataset, section) in zip(axes, panels, strict=False):
-        runs = {name: _below(arrays, section) for name, arrays in found[dataset].items()}
+        runs = {run: _below(arrays, section) for run, arrays in found[dataset].items()}
         behind = draw(ax, next(iter(runs.values())))
         handles |= behind.handles
-        for name, arrays in runs.items():
+        for run, arrays in runs.items():
             answer = np.where(behind.asked, arrays["found"], np.nan)
-            (handles[label(*name)],) = ax.plot(np.arange(len(answer)), answer, **styles[name])
+            (handles[shown.names.run(run)],) = ax.plot(np.arange(len(answer)), answer, **styles[run])
         title = titled(section)
         ax.set_title(f"{title}, {shown.label(dataset)}" if len(found) > 1 else title)
         _frame(ax, behind.truth)
     for ax in axes[: len(panels)][-COLUMNS:]:
         ax.set_xlabel(along)
-    drawn.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(6, max(1, len(handles))))
+    legend(drawn, handles, 6)
     return drawn
 
 
-def _wanted(name: Method) -> bool:
-    return name[0] in SHOWN_METHODS and name[1] == "base"
-
-
-def _arrays(shown: Shown, kind: str, methods: list[Method]) -> dict[str, dict[Method, Arrays]]:
-    """Arrays below ``kind`` of the first seed of each method, by dataset and method; those without any are left out."""
-    found: dict[str, dict[Method, Arrays]] = {}
+def _arrays(shown: Shown, kind: str, runs: list[Run]) -> dict[str, dict[Run, Arrays]]:
+    """Arrays below ``kind`` of the first seed of each run, by dataset and run; those without any are left out."""
+    found: dict[str, dict[Run, Arrays]] = {}
     for dataset in shown.datasets:
-        for name in methods:
-            runs = shown.runs[(shown.runs[ROW] == [dataset, *name]).all(axis=1)]
-            below = _below(shown.diagnostics(runs["folder"].iloc[0]), kind) if len(runs) else {}
+        for run in runs:
+            folders = list(shown.folders_of(dataset, run).values())
+            below = _below(shown.diagnostics(folders[0]), kind) if folders else {}
             if below:
-                found.setdefault(dataset, {})[name] = below
+                found.setdefault(dataset, {})[run] = below
     return found
 
 
@@ -127,19 +123,9 @@ def _below(arrays: Arrays, part: str) -> Arrays:
     return {key.removeprefix(f"{part}/"): value for key, value in arrays.items() if key.startswith(f"{part}/")}
 
 
-def _sections(runs: dict[Method, Arrays]) -> list[str]:
+def _sections(runs: dict[Run, Arrays]) -> list[str]:
     first = next(iter(runs.values()))
     return list(dict.fromkeys(key.rpartition("/")[0] for key in first))
-
-
-def _grid(panels: int) -> tuple[Any, list[Any]]:
-    columns = COLUMNS if panels > 1 else 1
-    rows = math.ceil(max(1, panels) / columns)
-    size = (WIDTH, max(2.4, ROW_HEIGHT * rows + LEGEND_HEIGHT))
-    drawn, axes = plt.subplots(rows, columns, figsize=size, squeeze=False)
-    for ax in axes.flat[panels:]:
-        ax.set_axis_off()
-    return drawn, list(axes.flat)
 
 
 def _frame(ax: Axes, x: Any) -> None:

@@ -1,1 +1,0 @@
-"""One file a study: which function makes which of its artifacts."""
