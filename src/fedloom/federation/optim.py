@@ -66,7 +66,7 @@ class Adam:
             for rows, count in _runs(counts):
                 adam(
                     [p[rows]],
-                    [grads[name][rows]],
+                    [grads[name][rows].contiguous()],  # the fused kernel reads memory in order, whatever the strides
                     [moments[f"{name}/mean"][rows]],
                     [moments[f"{name}/square"][rows]],
                     [],

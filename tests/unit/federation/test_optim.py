@@ -39,6 +39,17 @@ def test_stacked_steps_equal_torch_on_each_client(kind: type, clip: float | None
             torch.testing.assert_close(params[name][client], p.detach(), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [Adam, SGD])
+def test_how_a_gradient_lies_in_memory_changes_nothing(kind: type) -> None:
+    gradient = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0)).mT
+    stepped = []
+    for given in (gradient, gradient.contiguous()):
+        params, ours = {"a": torch.zeros(2, 3, 4)}, kind(lr=0.1)
+        ours.step(params, {"a": given}, ours.start(params))
+        stepped.append(params["a"])
+    assert torch.equal(*stepped)
+
+
 def test_decay_and_betas_are_those_of_adamw() -> None:
     draws = gradients(steps=5, clients=2)
     params = {n: torch.ones_like(g) for n, g in draws[0].items()}
