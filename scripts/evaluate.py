@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 
 from fedloom.errors import main
-from fedloom.evaluation.families.registry import module
+from fedloom.evaluation.evaluate import evaluate
 from fedloom.evaluation.folders import Folders, beside
-from fedloom.federation.runs import choose_device, read_spec
+from fedloom.federation.runs import choose_device
 from fedloom.methods.registry import make
 
 
@@ -23,9 +23,8 @@ def run() -> None:
     parser.add_argument("--out", type=Path, help="where the metrics go (the run's folder, if not given)")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     a = parser.parse_args()
-    evaluation = module(read_spec(a.run)["family"])
     folders = Folders(a.run, a.data, a.partition, a.truth, dict(a.beside), a.yardsticks)
-    evaluation.evaluate(folders, a.out or a.run, make, choose_device(a.device))
+    evaluate(folders, a.out or a.run, make, choose_device(a.device))
 
 
 if __name__ == "__main__":

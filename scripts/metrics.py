@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from fedloom.errors import main
-from fedloom.evaluation.collect import collect
+from fedloom.evaluation.schema import collect_metrics
 
 
 def run() -> None:
@@ -13,7 +13,7 @@ def run() -> None:
     parser.add_argument("--files", required=True, nargs="+", type=Path, help="metrics of the runs")
     parser.add_argument("--out", required=True, type=Path)
     a = parser.parse_args()
-    collect(a.files, a.out)
+    collect_metrics(a.files, a.out)
 
 
 if __name__ == "__main__":

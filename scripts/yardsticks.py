@@ -3,14 +3,8 @@
 import argparse
 from pathlib import Path
 
-import torch
-
-from fedloom.data.trajectories.table import read_trajectories
 from fedloom.errors import main
-from fedloom.evaluation.causal.judge import Judge
-from fedloom.evaluation.causal.yardsticks import write_yardsticks
-from fedloom.federation.protocol import Protocol
-from fedloom.federation.tasks.trajectory import TrajectoryTask
+from fedloom.evaluation.causal.yardsticks import make_yardsticks, write_yardsticks
 
 
 def run() -> None:
@@ -21,8 +15,7 @@ def run() -> None:
     parser.add_argument("--seed", type=int, required=True, help="seed of the runs that are measured")
     parser.add_argument("--out", type=Path, required=True, help="folder of the yardsticks")
     a = parser.parse_args()
-    task = TrajectoryTask.read(a.data, a.partition, Protocol(), torch.device("cpu"))
-    write_yardsticks(Judge.of(task, read_trajectories(a.data), None).yardsticks(a.seed), a.out)
+    write_yardsticks(make_yardsticks(a.data, a.partition, a.seed), a.out)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +16,9 @@ IDENTITY = ["dataset", "method", "variant", "seed"]
 
 SERIES = ["split", "unit", "selection", "metric", "horizon", "condition"]
 """Columns that say which number of a run it is."""
+
+SELECTIONS = ("selected", "last")
+"""The rounds whose weights are judged: the one with the best validation score, and the last."""
 
 CONDITION = r"^([a-z_]+=[^=,]+(,[a-z_]+=[^=,]+)*)?$"
 """Conditions of a number: sorted ``key=value`` joined by commas, empty where there is none."""
@@ -34,7 +38,7 @@ METRICS = pa.DataFrameSchema(
         "seed": pa.Column("int64", pa.Check.ge(0)),
         "split": pa.Column(str, pa.Check.isin(["train", "validation", "test"])),
         "unit": _text,
-        "selection": pa.Column(str, pa.Check.isin(["selected", "last"])),
+        "selection": pa.Column(str, pa.Check.isin(SELECTIONS)),
         "metric": pa.Column(str, pa.Check.str_matches(r"^[a-z][a-z0-9_]*$")),
         "horizon": pa.Column(str, pa.Check.str_matches(r"^(\d+|all)$")),
         "condition": pa.Column(
@@ -88,3 +92,8 @@ def read_metrics(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise InputError(f"{path}: expected the metrics of a run, found no such file")
     return check_table(METRICS, pd.read_parquet(path), str(path))
+
+
+def collect_metrics(files: Iterable[Path], path: Path) -> None:
+    """Write the metrics in these files, one below the other, to ``path``: for users, no step reads them."""
+    write_metrics(pd.concat([read_metrics(file) for file in files], ignore_index=True), path)

@@ -157,17 +157,10 @@ def _write(federation: Federation, task: Task, state: State, spec: dict[str, Any
     write_text(out / "run.json", json.dumps(described, indent=2, sort_keys=True) + "\n")
 
 
-def read_spec(folder: Path) -> dict[str, Any]:
-    """The spec of the run in ``folder``. Raises InputError where there is no run."""
-    path = folder / "run.json"
-    if not path.is_file():
-        raise InputError(f"{path}: expected a run, found no such file")
-    spec: dict[str, Any] = json.loads(path.read_text())["spec"]
-    return spec
-
-
 def read_run(folder: Path, data: Path, partition: Path, make: Maker, device: torch.device) -> Run:
-    """Read a run's folder and put its task on ``device``."""
+    """Read a run's folder and put its task on ``device``. Raises InputError where there is no run."""
+    if not (folder / "run.json").is_file():
+        raise InputError(f"{folder / 'run.json'}: expected a run, found no such file")
     described = json.loads((folder / "run.json").read_text())
     spec = described["spec"]
     task = tasks.get(spec["family"]).read(data, partition, Protocol(**spec["protocol"]), device)

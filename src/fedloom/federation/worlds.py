@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from fedloom.federation.method import Method
+from fedloom.federation.method import Method, Moment
 from fedloom.federation.randomness import derive, normal, uniform
 from fedloom.federation.stack import Bound, Tensors
 from fedloom.federation.tasks.trajectory import Trajectories, TrajectoryTask
@@ -56,7 +56,8 @@ class World:
     """A method's weights [C, ...] on a task, ready to be asked."""
 
     def __init__(self, method: Method, skeleton: nn.Module, weights: Tensors, task: TrajectoryTask) -> None:
-        self.answers, self.skeleton, self.weights, self.task = answers_of(method), skeleton, weights, task
+        self.method, self.answers, self.skeleton = method, answers_of(method), skeleton
+        self.weights, self.task = weights, task
 
     def _every_client(self, ask: Callable[..., Any], *arguments: Any) -> Any:
         """``ask(bound, ...)`` of every client on its row of each argument [C, ...]."""
@@ -95,7 +96,7 @@ class World:
         found, places = [], []
         for at, exists, batch in self._batches(part, len(actions) + 1):
             asked = self._every_client(lambda m, b: self.answers.potentials(m, b, actions), batch)
-            logged = torch.sigmoid(self._every_client(lambda m, b: m(b), batch))
+            logged = torch.sigmoid(self._every_client(lambda m, b: self.method.predict(m, b, Moment({}, {})), batch))
             found.append(torch.cat([asked, logged[..., None]], -1)[exists])
             places.append(at[exists])
         return torch.cat(found), torch.cat(places)
@@ -153,17 +154,15 @@ class World:
             lambda m, b, plan, z, u: self.answers.simulate(m, b, plan, first, z, u), batch, plans_CPBW, noise, luck
         )
 
-    def generate(self, part: str) -> tuple[Trajectories, Tensor]:
-        """Synthetic sequences, one in place of each of the part's, and the client of each [n]."""
-        made, owners = [], []
+    def generate(self, part: str) -> Trajectories:
+        """Synthetic sequences, one in place of each of the part's."""
+        made = []
         for at, exists, batch in self._batches(part, 1):
             noise, luck = self._noise(at, "generate", (self.task.longest,))
             chance = self._noise(at, "actions", (self.task.longest,))[1]
             drawn = self._every_client(self.answers.generate, batch, noise, chance, luck)
             made.append(Trajectories(*(values[exists] for values in drawn)))
-            client = torch.arange(len(at), device=at.device)[:, None].expand_as(at)
-            owners.append(client[exists])
-        return Trajectories(*(torch.cat(values) for values in zip(*made, strict=True))), torch.cat(owners)
+        return Trajectories(*(torch.cat(values) for values in zip(*made, strict=True)))
 
     def _noise(self, at_CB: Tensor, site: str, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """Normal [C, B, *shape, D] and uniform [C, B, *shape] draws that belong to the sequences."""

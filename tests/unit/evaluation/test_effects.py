@@ -17,7 +17,7 @@ from fedloom.evaluation.causal.effects import (
     step_effect_rows,
     window_rows,
 )
-from fedloom.evaluation.causal.rows import as_metrics
+from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import METRICS
 
 SPEC = {"dataset": "made", "method": "m", "variant": "base", "seed": 0}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from fedloom.evaluation.causal.factual import auc, factual_rows, rmse
-from fedloom.evaluation.causal.rows import as_metrics
+from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import METRICS
 
 CLIENTS = ["c00", "c01", "c02"]

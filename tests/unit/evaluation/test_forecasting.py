@@ -13,35 +13,36 @@ from fedloom.evaluation.forecast.errors import (
     METRICS,
     NO_LITERAL,
     UNMASKED,
-    Batch,
     Scores,
     metric_rows,
     null_rows,
 )
+from fedloom.evaluation.forecast.stream import Forecasts
 
 NODES = ["a", "b", "c"]
 WINDOWS, HORIZON = 64, 12
 
 
-def readings(seed: int = 0, missing: float = 0.2) -> Batch:
+def readings(seed: int = 0, missing: float = 0.2) -> Forecasts:
     """Return forecasts of 3 nodes with some missing targets, in single precision as a model gives them."""
     random = np.random.default_rng(seed)
     truth = random.normal(60, 10, (len(NODES), WINDOWS, HORIZON)).astype(np.float32)
     forecast = truth + random.normal(0, 3, truth.shape).astype(np.float32)
     mask = random.random(truth.shape) > missing
     windows = torch.arange(WINDOWS).expand(len(NODES), -1)
-    return Batch(
+    return Forecasts(
         torch.from_numpy(forecast), torch.from_numpy(np.where(mask, truth, np.nan)), torch.from_numpy(mask), windows
     )
 
 
-def cut(batch: Batch, size: int) -> list[Batch]:
+def cut(batch: Forecasts, size: int) -> list[Forecasts]:
     """Return the same windows in batches of ``size``."""
-    parts = (tensor.split(size, dim=1) for tensor in vars(batch).values())
-    return [Batch(*part) for part in zip(*parts, strict=True)]
+    tensors = batch.forecast_CBH, batch.truth_CBH, batch.mask_CBH, batch.window_CB
+    parts = (tensor.split(size, dim=1) for tensor in tensors)
+    return [Forecasts(*part) for part in zip(*parts, strict=True)]
 
 
-def score(batches: list[Batch], clients: int, horizon: int, literal: float | None) -> Scores:
+def score(batches: list[Forecasts], clients: int, horizon: int, literal: float | None) -> Scores:
     """Return the sums over ``batches``."""
     scores = Scores(clients, horizon, literal)
     for batch in batches:
@@ -104,7 +105,7 @@ def test_two_nodes_by_hand() -> None:
     """Node a errs by 1 and 3, node b by 2 and has one missing reading; both truths are 10, the raw literal is 0."""
     truth = torch.tensor([[[10.0, 10.0]], [[10.0, float("nan")]]])
     forecast = torch.tensor([[[11.0, 7.0]], [[12.0, 5.0]]])
-    batch = Batch(forecast, truth, ~truth.isnan(), torch.zeros(2, 1, dtype=torch.int64))
+    batch = Forecasts(forecast, truth, ~truth.isnan(), torch.zeros(2, 1, dtype=torch.int64))
     rows = metric_rows(score([batch], 2, 2, 0.0), ["a", "b"])
     assert set(rows["horizon"]) == {"all"}
     assert value(rows, "a", "mae", "all", MASKED) == 2
@@ -120,7 +121,7 @@ def test_windows_that_a_node_does_not_have_count_nowhere() -> None:
     batch = readings()
     windows = batch.window_CB.clone()
     windows[1, 40:] = -1
-    padded = Batch(batch.forecast_CBH, batch.truth_CBH, batch.mask_CBH, windows)
+    padded = Forecasts(batch.forecast_CBH, batch.truth_CBH, batch.mask_CBH, windows)
     rows = metric_rows(score([padded], 3, HORIZON, 0.0), NODES).set_index(["unit", "metric", "horizon", "condition"])
     assert rows.loc[("b", "mae", "all", UNMASKED), "n"] == 40 * HORIZON
     assert rows.loc[("b", "mae", "all", MASKED), "n"] == int(batch.mask_CBH[1, :40].sum())
@@ -130,7 +131,9 @@ def test_a_node_without_a_reading_is_null_and_left_out_of_the_mean() -> None:
     batch = readings()
     mask = batch.mask_CBH.clone()
     mask[2] = False
-    rows = metric_rows(score([Batch(batch.forecast_CBH, batch.truth_CBH, mask, batch.window_CB)], 3, 12, None), NODES)
+    rows = metric_rows(
+        score([Forecasts(batch.forecast_CBH, batch.truth_CBH, mask, batch.window_CB)], 3, 12, None), NODES
+    )
     masked = rows[(rows["condition"] == MASKED) & (rows["metric"] == "mae") & (rows["horizon"] == "all")]
     by_unit = masked.set_index("unit")
     assert np.isnan(by_unit.loc["c", "value"])

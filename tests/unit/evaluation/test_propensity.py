@@ -10,7 +10,6 @@ from sklearn.metrics import log_loss
 
 from fedloom.evaluation.causal.propensity import (
     History,
-    crossfit,
     estimate_propensities,
     feature_names,
     features,
@@ -68,20 +67,6 @@ def test_features_know_nothing_of_the_action_its_outcome_or_what_follows() -> No
     one, two = features(history), features(changed)
     assert np.array_equal(one[:, : step + 1], two[:, : step + 1])
     assert one.shape[2] == len(feature_names(history))
-
-
-def test_crossfitting_answers_every_owner_from_the_other_half() -> None:
-    train, truth = site(4, 3000)
-    train = replace(train, owner_N=np.arange(3000) // 2)
-    validation, _ = site(5, 300)
-    found = crossfit(train, validation, 2)
-    assert not np.isnan(found).any()
-    assert np.abs(found - truth)[train.valid_NL].mean() < 0.04
-    # The first owner's own steps say nothing about it: other actions in them change its half's model, not its answer.
-    own = train.owner_N == 0
-    changed = replace(train, chosen_NL=np.where(own[:, None] & (np.arange(6) == 5), 2, train.chosen_NL))
-    again = crossfit(changed, validation, 2)
-    assert np.array_equal(found[own], again[own])
 
 
 @pytest.mark.parametrize("groups", [[0], [0, 2], [1, 2]])

@@ -68,7 +68,7 @@ def test_values_are_those_of_simulating_one_policy_window_and_step_at_a_time(mon
 
     monkeypatch.setattr(World, "_noise", steady)
     log, at = problem()
-    values = window_values(world(), log, at, world().task.anchors, FIRST)
+    values = window_values(world(), log, at, FIRST)
     assert set(values) == {(policy, steps) for policy in POLICIES for steps in HORIZONS}
     checked = 0
     for (policy, steps), v_NW in values.items():
@@ -92,16 +92,16 @@ def test_values_are_those_of_simulating_one_policy_window_and_step_at_a_time(mon
 @pytest.mark.usefixtures("few_are_enough")
 def test_values_do_not_depend_on_how_many_are_simulated_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     log, at = problem()
-    together = window_values(world(), log, at, world().task.anchors, FIRST)
+    together = window_values(world(), log, at, FIRST)
     monkeypatch.setattr("fedloom.federation.worlds.STEPS_AT_ONCE", 10 * CLIENTS * LONGEST)
-    apart = window_values(world(), log, at, world().task.anchors, FIRST)
+    apart = window_values(world(), log, at, FIRST)
     for wanted, v_NW in together.items():
         np.testing.assert_allclose(v_NW, apart[wanted], atol=1e-12)
 
 
 def test_nothing_is_simulated_where_too_few_follow_and_the_estimate_is_null_there() -> None:
     log, at = problem()
-    values = window_values(world(), log, at, world().task.anchors, FIRST)
+    values = window_values(world(), log, at, FIRST)
     for course in courses(log, FIRST):
         reached = course.reached(log.chosen_NL[:, FIRST:][:, : course.plan_NW.shape[1]])
         assert ((reached[:, 1:].sum(axis=0) == 0) | (reached[:, 1:].sum(axis=0) >= rollouts.LEAST_ESS)).all()

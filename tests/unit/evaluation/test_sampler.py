@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,9 @@ import torch
 
 from fedloom.data.trajectories.table import Steps, TrajectorySet, trajectory_table, write_trajectories
 from fedloom.errors import InputError
-from fedloom.evaluation.causal.judge import Judge
-from fedloom.evaluation.rows import as_metrics
+from fedloom.evaluation.causal.part import Part
 from fedloom.evaluation.causal.sampler import ACTIONS_AT_ONCE, Sampler, places, read_sampler, sampler_rows
+from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import METRICS
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.rounds import Federation
@@ -67,17 +66,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def judge(folder: Path) -> Judge:
-    """The judge of the uniform log."""
+def parts(folder: Path) -> dict[str, Part]:
+    """The parts of the uniform log."""
     task = TrajectoryTask.read(folder / "uniform" / "trajectories", folder / "uniform" / "partition", Protocol(), CPU)
-    return Judge.of(task, log("uniform", UNIFORM, 0), None)
+    return {part: Part.of(task, log("uniform", UNIFORM, 0), part) for part in ("train", "validation", "test")}
 
 
 @pytest.fixture(scope="module")
-def world(judge: Judge) -> World:
+def world(parts: dict[str, Part]) -> World:
     """Untrained weights: estimates that correct a model must bear a bad one."""
-    federation = Federation(FedCausalDiff(), judge.task, Protocol(rounds=1), 0)
-    return World(federation.method, federation.skeleton, federation.weights(federation.start()), judge.task)
+    task = parts["test"].task
+    federation = Federation(FedCausalDiff(), task, Protocol(rounds=1), 0)
+    return World(federation.method, federation.skeleton, federation.weights(federation.start()), task)
 
 
 CPU = torch.device("cpu")
@@ -108,10 +108,10 @@ def test_a_sampler_is_its_shares_by_place_in_training_rows_and_the_mean_of_all_i
 
 
 def test_every_estimator_finds_what_the_sampler_earned_but_the_model_alone(
-    folder: Path, judge: Judge, world: World
+    folder: Path, parts: dict[str, Part], world: World
 ) -> None:
     other = sampler(folder)
-    rows = sampler_rows(judge, world, other)
+    rows = sampler_rows(other, world, parts)
     frame = METRICS.validate(
         as_metrics(rows, {"dataset": "uniform", "method": "m", "variant": "base", "seed": 0}, "selected")
     )
@@ -127,25 +127,25 @@ def test_every_estimator_finds_what_the_sampler_earned_but_the_model_alone(
 
 
 def test_a_models_answers_are_weighed_by_the_samplers_shares_at_the_place_of_each_step(
-    folder: Path, judge: Judge, world: World
+    folder: Path, parts: dict[str, Part], world: World
 ) -> None:
     assert ACTIONS > ACTIONS_AT_ONCE
-    rows = sampler_rows(judge, world, sampler(folder))
+    rows, test = sampler_rows(sampler(folder), world, parts), parts["test"]
     dm = next(row for row in rows if "estimator=dm" in row["condition"] and row["metric"] == "value")
-    answers = judge.potentials(world, range(ACTIONS))[..., :-1]
-    place = places(judge.test.arrays.a.numpy(), [0, 1])
+    answers = test.potentials(world, range(ACTIONS))[..., :-1]
+    place = places(test.arrays.a.numpy(), [0, 1])
     shares = sampler(folder).share_PA
-    total = sum(float(shares[place[i, t]] @ answers[i, t]) for i, t in zip(*np.nonzero(judge.test.valid), strict=True))
-    assert dm["value"] == pytest.approx(total / judge.test.valid.sum(), rel=1e-6)
+    total = sum(float(shares[place[i, t]] @ answers[i, t]) for i, t in zip(*np.nonzero(test.valid), strict=True))
+    assert dm["value"] == pytest.approx(total / test.valid.sum(), rel=1e-6)
 
 
-def test_a_sampler_of_other_actions_and_a_log_without_propensities_are_refused(
-    folder: Path, judge: Judge, world: World
-) -> None:
+def test_a_sampler_of_other_actions_and_a_log_without_propensities_are_refused(folder: Path) -> None:
     data = log("uniform", UNIFORM, 0)
     fewer = TrajectorySet(data.table, data.about | {"actions": ACTIONS + 1})
     with pytest.raises(InputError, match="actions: expected those of uniform, found 20"):
         read_sampler(folder / "sampler" / "trajectories", folder / "sampler" / "partition", fewer)
     unknown = data.table.assign(propensity=[np.full(LENGTH, np.nan)] * SEQUENCES)
     with pytest.raises(InputError, match="propensity: expected one of every step, found unknown ones"):
-        sampler_rows(replace(judge, data=TrajectorySet(unknown, data.about)), world, sampler(folder))
+        read_sampler(
+            folder / "sampler" / "trajectories", folder / "sampler" / "partition", TrajectorySet(unknown, data.about)
+        )

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from fedloom.errors import InputError
-from fedloom.evaluation.families.forecast import of_run
 from fedloom.evaluation.forecast.errors import MASKED, UNMASKED, null_rows
+from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import read_metrics, write_metrics
 
 SPEC = {"dataset": "regimes", "method": "atlas", "variant": "A.1", "seed": 3}
@@ -18,7 +18,7 @@ SPEC = {"dataset": "regimes", "method": "atlas", "variant": "A.1", "seed": 3}
 def metrics() -> pd.DataFrame:
     """Return the metrics of a diverged run."""
     rows = null_rows(["a", "b"], 12, "loss of client a is not finite", [MASKED, UNMASKED])
-    return of_run(rows.assign(selection="selected"), SPEC)
+    return as_metrics(rows, SPEC, "selected")
 
 
 def test_metrics_come_back_as_they_were_written(tmp_path: Path) -> None:

@@ -16,15 +16,12 @@ from fedloom.data.trajectories.dkt.settings import DktSynth
 from fedloom.data.trajectories.dkt.truth import build_truth
 from fedloom.data.trajectories.table import write_trajectories
 from fedloom.data.trajectories.truth import TruthSettings, read_truth, write_truth
-from fedloom.evaluation.causal.judge import Judge
-from fedloom.evaluation.causal.yardsticks import write_yardsticks
+from fedloom.evaluation.causal.yardsticks import make_yardsticks, write_yardsticks
+from fedloom.evaluation.evaluate import evaluate
 from fedloom.evaluation.families import trajectory
-from fedloom.evaluation.families.trajectory import evaluate
 from fedloom.evaluation.folders import Folders
 from fedloom.evaluation.schema import read_metrics
-from fedloom.federation.protocol import Protocol
 from fedloom.federation.runs import read_run, train_run
-from fedloom.federation.tasks.trajectory import TrajectoryTask
 from fedloom.methods.registry import make
 from fedloom.partition.folder import write_partition
 from fedloom.partition.trajectories import TrajectoryPartitionSettings, make_trajectory_partition
@@ -54,8 +51,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert held.loc[UNVALIDATED, "validation"] == held.loc[UNTESTED, ["validation", "test"]].sum() == 0
     assert held.loc[CERTAIN].min() > 0
     write_partition(changed, folder / "partition")
-    task = TrajectoryTask.read(folder / "trajectories", folder / "partition", Protocol(), CPU)
-    write_yardsticks(Judge.of(task, made, None).yardsticks(0), folder / "yardsticks")
+    write_yardsticks(make_yardsticks(folder / "trajectories", folder / "partition", 0), folder / "yardsticks")
     return folder
 
 

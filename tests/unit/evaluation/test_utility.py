@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fedloom.evaluation.causal.rows import as_metrics
 from fedloom.evaluation.causal.utility import (
     Sequences,
     predict,
@@ -14,6 +13,7 @@ from fedloom.evaluation.causal.utility import (
     train_predictor,
     utility_rows,
 )
+from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import METRICS
 
 CLIENTS = ["c00", "c01"]

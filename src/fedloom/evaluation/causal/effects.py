@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom.evaluation.causal.rows import condition, row
 from fedloom.evaluation.offpolicy.policies import OFF, ON, POLICIES
+from fedloom.evaluation.rows import Row, condition, mean_row, narrowed, row
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
-Row = dict[str, Any]
 
-NEVER, ALWAYS, EARLY, LATE = (POLICIES.index(p) for p in ("never", "always", "early_on", "late_on"))
+NEVER, ALWAYS = POLICIES.index("never"), POLICIES.index("always")
 STEP, WINDOW = "step", "window"
 
 
@@ -63,7 +61,7 @@ def naive(chosen_NL: Ints, outcome_NL: Floats, valid_NL: Bools) -> Naive:
 
 
 def effect_errors(estimate_U: Floats, truth_U: Floats) -> EffectErrors:
-    """Return the errors of effects of the same units; InputError is left to whoever makes the arrays."""
+    """Return the errors of the effects of the same units."""
     error_U = estimate_U - truth_U
     mse = float(np.mean(error_U**2))
     return EffectErrors(mse, float(np.sqrt(mse)), float(abs(np.mean(estimate_U) - np.mean(truth_U))), len(error_U))
@@ -160,16 +158,12 @@ def _value_rows(values_P: Floats, truth_PU: Floats, under: str) -> list[Row]:
     """Rows ``value`` and ``value_error`` by policy, and the mean of the errors over policies."""
     units = truth_PU.shape[1]
     errors_P = np.abs(values_P - truth_PU.mean(axis=1))
-    parts = dict(part.split("=") for part in under.split(","))
     rows = []
     for policy, value, error in zip(POLICIES, values_P, errors_P, strict=True):
-        of = condition(**parts, policy=policy)
+        of = narrowed(under, policy=policy)
         missing = "no_match" if np.isnan(value) else None
         rows += [row("value", value, units, of, reason=missing), row("value_error", error, units, of, reason=missing)]
-    known = errors_P[~np.isnan(errors_P)]
-    mean = float(known.mean()) if len(known) else np.nan
-    of = condition(**parts, policy="mean")
-    return [*rows, row("value_error", mean, len(known), of, reason=None if len(known) else "no policy")]
+    return [*rows, mean_row("value_error", errors_P, narrowed(under, policy="mean"), "no policy", unit="pooled")]
 
 
 def _contrast(draws_MPU: Floats) -> Floats:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from fedloom.evaluation.causal.rows import condition, row
+from fedloom.evaluation.rows import Row, condition, mean_row, row
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Row = dict[str, Any]
 
 SINGLE_CLASS = "single_class"
 NOTHING = "no valid step"
@@ -53,9 +51,7 @@ def prediction_rows(
             rows.append(row(name, value, own.sum(), under, unit=client, reason=_reason(value, own.sum())))
         pooled = score(prediction_R, outcome_R)
         rows.append(row(name, pooled, len(outcome_R), under, reason=_reason(pooled, len(outcome_R))))
-        known = [value for value in values if not np.isnan(value)]
-        mean = float(np.mean(known)) if known else np.nan
-        rows.append(row(name, mean, len(known), under, unit="mean", reason=None if known else SINGLE_CLASS))
+        rows.append(mean_row(name, values, under, SINGLE_CLASS))
     return rows
 
 

@@ -81,7 +81,7 @@ def features(history: History) -> Floats:
 def estimate_propensities(train: History, validation: History, asked: History, clients: int) -> Floats:
     """Return the probabilities [N, L, 3] of off, on and other at every step of ``asked``, from its client's model.
 
-    ``asked`` must not be among the sequences of ``train``; use ``crossfit`` where it is.
+    ``asked`` must not be among the sequences of ``train``.
     """
     found = np.full((*asked.chosen_NL.shape, GROUPS), np.nan)
     for client in range(clients):
@@ -89,19 +89,6 @@ def estimate_propensities(train: History, validation: History, asked: History, c
         if rows.any():
             model = _fit(train.of(train.client_N == client), validation.of(validation.client_N == client))
             found[rows] = model.probabilities(features(asked.of(rows)))
-    return found
-
-
-def crossfit(train: History, validation: History, clients: int) -> Floats:
-    """Return the probabilities [N, L, 3] at every step of ``train`` itself, from models that did not see its owner.
-
-    Owners are dealt to two halves in the order of their numbers; each half is answered by the model of the other.
-    """
-    half_N = np.unique(train.owner_N, return_inverse=True)[1] % 2
-    found = np.full((*train.chosen_NL.shape, GROUPS), np.nan)
-    for half in (0, 1):
-        asked = half_N == half
-        found[asked] = estimate_propensities(train.of(~asked), validation, train.of(asked), clients)
     return found
 
 

@@ -8,7 +8,7 @@ same actions one simulation serves all of them, each window reading as far as it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,13 +81,11 @@ def courses(log: Log, first: int) -> list[Course]:
     return found
 
 
-def window_values(
-    world: World, log: Log, at_N: Ints, anchors: Sequence[int], first: int, draws: int = DRAWS
-) -> dict[Wanted, Floats]:
+def window_values(world: World, log: Log, at_N: Ints, first: int) -> dict[Wanted, Floats]:
     """Return V̂(H_t) [N, W] by policy and horizon, as ``sequence_rows`` takes it: sums of rewards y / W from t on.
 
-    ``at_N`` is where the log's sequences, of the test part, are in the task's arrays; ``anchors`` are the ids of off
-    and on. NaN where a sequence has left the policy, or has not that many steps, or where too few came that far.
+    ``at_N`` is where the log's sequences, of the test part, are in the task's arrays. NaN where a sequence has left the
+    policy, or has not that many steps, or where too few came that far.
     """
     asked = courses(log, first)
     longest = asked[0].plan_NW.shape[1]
@@ -100,9 +98,9 @@ def window_values(
             break
         plans = np.concatenate([course.plan_NW[own, t:] for course, own in zip(asked, rows, strict=True)])
         left = np.concatenate([course.width_N[own] - t for course, own in zip(asked, rows, strict=True)])
-        at, actions = at_N[np.concatenate(rows)], np.asarray(anchors)[plans]
+        at, actions = at_N[np.concatenate(rows)], np.asarray(world.task.anchors)[plans]
         at_I, plans_IW, width_I = (torch.from_numpy(each).to(world.task.device) for each in (at, actions, left))
-        chance = world.courses("test", at_I, plans_IW, width_I, first + t, draws).double().cpu().numpy()
+        chance = world.courses("test", at_I, plans_IW, width_I, first + t, DRAWS).double().cpu().numpy()
         earned = np.split(np.nancumsum(chance, axis=1), np.cumsum([len(own) for own in rows])[:-1])
         for course, own, sums in zip(asked, rows, earned, strict=True):
             for wanted, width_N in course.wanted.items():

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,12 +19,11 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from fedloom.evaluation.causal.factual import factual_rows, prediction_rows
-from fedloom.evaluation.causal.rows import condition
+from fedloom.evaluation.rows import Row, condition
 
 HIDDEN, EMBEDDING, BATCH, RATE, EPOCHS, PATIENCE = 64, 16, 256, 1e-3, 20, 3
 LEAST_STEPS = 40  # of an epoch: with fewer a small set would not even teach how common the outcome is
 HELD_OUT = 0.1
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""How the runs of each family of tasks are judged: one module a family."""
+"""The judges of runs: one module a family of tasks."""

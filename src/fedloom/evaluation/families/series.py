@@ -1,98 +1,84 @@
-"""Judges a run on series: hidden stretches filled in, held-out sets without learning from them, core-sets audited."""
+"""Judges runs on series: hidden stretches filled in, held-out sets without learning from them, core-sets audited."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
-import pandas as pd
 import torch
-from numpy.typing import NDArray
-from safetensors.numpy import save_file
 from torch import Tensor
 
-from fedloom.artifacts import atomic
 from fedloom.data.described import read_about
-from fedloom.evaluation.causal.rows import as_metrics
+from fedloom.evaluation.evaluate import Arrays, Judge
 from fedloom.evaluation.folders import Folders
-from fedloom.evaluation.schema import write_metrics
+from fedloom.evaluation.rows import Row
 from fedloom.evaluation.series.audit import audit
 from fedloom.evaluation.series.examples import filled, foretold
 from fedloom.evaluation.series.foresee import Fill
 from fedloom.evaluation.series.model import clients_answer, common_answer, why_no_common_model
-from fedloom.evaluation.series.reconstruction import Predict, reconstruct, reconstruction_rows
-from fedloom.evaluation.series.targets import TARGETS, Targets, read_targets
+from fedloom.evaluation.series.reconstruction import reconstruct, reconstruction_rows
+from fedloom.evaluation.series.targets import TARGETS, read_targets
 from fedloom.evaluation.series.zeroshot import forecast_rows, imputation_rows, unseen_rows
-from fedloom.federation.runs import Maker, Run, read_run
+from fedloom.federation.runs import Run
 from fedloom.federation.tasks.series import SeriesTask, SeriesWindows
 
-Row = dict[str, Any]
-SELECTIONS = ("selected", "last")
 CORE_SETS = {"core.initial", "core.learned", "core.sent", "core.size"}
 """Buffers of clients that build core-sets, as they were in the judged round."""
 
 TOKENS_AT_ONCE = 2**16
 
 
-def evaluate(folders: Folders, out: Path, make: Maker, device: torch.device) -> None:
-    """Write ``metrics.parquet`` and ``diagnostics.safetensors`` of the run in ``folders`` to ``out``.
+class SeriesJudge(Judge):
+    """Asks clients for their own test windows, and the model that they share for held-out sets, where there are any.
 
-    Held-out sets are judged where the dataset has them beside it, by the selected weights alone. A diverged run gets
-    the same rows, null with its reason. Raises InputError for a missing or broken artifact.
+    Held-out sets, core-sets and what figures draw are judged by the selected weights alone.
     """
-    run = read_run(folders.run, folders.data, folders.partition, make, device)
-    targets = None
-    if TARGETS in folders.beside:
-        targets = read_targets(folders.beside[TARGETS], device, run.task.dtype)
-    domains = read_about(folders.data)["domains"]
-    rows = []
-    diagnostics: dict[str, NDArray[Any]] = {}
-    for selection in SELECTIONS:
-        rows_of, found = _judge(run, selection, targets, domains)
-        rows.append(as_metrics(rows_of, run.spec, selection))
-        diagnostics |= found
-    write_metrics(pd.concat(rows, ignore_index=True), out / "metrics.parquet")
-    with atomic(out / "diagnostics.safetensors") as temporary:
-        save_file(diagnostics, temporary)
 
+    name = "series"
 
-def _judge(
-    run: Run, selection: str, targets: Targets | None, domains: dict[str, str]
-) -> tuple[list[Row], dict[str, NDArray[Any]]]:
-    """Rows of the weights of a selection and, of the selected ones, what figures draw."""
-    task: SeriesTask = run.task
-    diverged = run.verdict == "diverged"
-    weights = {} if diverged else run.weights(selection)
-    predict: dict[str | None, Predict] = {None: _zeros} if diverged else clients_answer(run, weights)
-    rows = reconstruction_rows(reconstruct(task, predict, TOKENS_AT_ONCE), task.ids)
-    if diverged:
-        rows = blank(rows, str(run.reason))
-    if selection != SELECTIONS[0]:
-        return rows, {}
-    found = {} if diverged else filled(task, predict[None], domains)
-    if targets is not None:
-        reason = why_no_common_model(run)
-        fill = _zeros if reason else common_answer(run, weights)
-        unseen = target_rows(fill, targets, task)
-        rows += blank(unseen, reason) if reason else unseen
-        if not reason:
-            found |= foretold(fill, targets.of("forecast"), task.length, task.patch)
-    if weights.keys() >= CORE_SETS:
-        of_sets, distances = audit(task, {name.removeprefix("core."): weights[name] for name in CORE_SETS})
-        rows += of_sets
-        found |= {f"distance/{kind}": np.ascontiguousarray(values) for kind, values in distances.items()}
-    return rows, found
+    def __init__(self, run: Run, folders: Folders) -> None:
+        super().__init__(run, folders)
+        self.task: SeriesTask = run.task
+        self.targets = None
+        if TARGETS in folders.beside:
+            self.targets = read_targets(folders.beside[TARGETS], self.task.device, self.task.dtype)
+        self.domains = read_about(folders.data)["domains"]
 
+    def judge(self, selection: str) -> tuple[list[Row], Arrays]:
+        """Return the rows of a selection; of the selected one also examples, and distances of core-sets."""
+        weights = self.run.weights(selection)
+        predict = clients_answer(self.run, weights)
+        rows = reconstruction_rows(reconstruct(self.task, predict, TOKENS_AT_ONCE), self.task.ids)
+        if selection == "last":
+            return rows, {}
+        arrays = filled(self.task, predict[None], self.domains)
+        reason = why_no_common_model(self.run)
+        if reason is not None:
+            rows += blank(self._held_out(_zeros), reason)
+        elif self.targets is not None:
+            fill = common_answer(self.run, weights)
+            rows += self._held_out(fill)
+            arrays |= foretold(fill, self.targets.of("forecast"), self.task.length, self.task.patch)
+        if weights.keys() >= CORE_SETS:
+            core_sets = {name.removeprefix("core."): weights[name] for name in CORE_SETS}
+            of_sets, distances = audit(self.task, core_sets)
+            rows += of_sets
+            arrays |= {f"distance/{kind}": np.ascontiguousarray(values) for kind, values in distances.items()}
+        return rows, arrays
 
-def target_rows(fill: Fill, targets: Targets, task: SeriesTask) -> list[Row]:
-    """Return the rows of all that is asked about held-out sets without learning from them."""
-    given = task.length, task.patch, TOKENS_AT_ONCE // task.tokens
-    return [
-        *forecast_rows(fill, targets.of("forecast"), *given),
-        *imputation_rows(fill, targets.of("imputation"), *given),
-        *unseen_rows(fill, targets.of("forecast"), *given),
-    ]
+    def missing(self, selection: str, reason: str) -> list[Row]:
+        """Return the rows that a finished run has, null but for the reference rows."""
+        rows = reconstruction_rows(reconstruct(self.task, {None: _zeros}, TOKENS_AT_ONCE), self.task.ids)
+        return blank(rows if selection == "last" else rows + self._held_out(_zeros), reason)
+
+    def _held_out(self, fill: Fill) -> list[Row]:
+        """Rows of all that is asked about held-out sets without learning from them; none where there are no sets."""
+        if self.targets is None:
+            return []
+        sizes = self.task.length, self.task.patch, TOKENS_AT_ONCE // self.task.tokens
+        return [
+            *forecast_rows(fill, self.targets.of("forecast"), *sizes),
+            *imputation_rows(fill, self.targets.of("imputation"), *sizes),
+            *unseen_rows(fill, self.targets.of("forecast"), *sizes),
+        ]
 
 
 def blank(rows: list[Row], reason: str) -> list[Row]:

@@ -1,79 +1,137 @@
-"""Judges a run on trajectories: factual fit, effects and values against the truth, off-policy values, utility."""
+"""Judges runs on trajectories: factual fit, effects and values against the truth, off-policy values, utility."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
-import pandas as pd
 import torch
-from safetensors.numpy import save_file
+from numpy.typing import NDArray
 
-from fedloom.artifacts import atomic
 from fedloom.data.trajectories.table import read_trajectories
-from fedloom.data.trajectories.truth import read_truth
 from fedloom.errors import InputError
-from fedloom.evaluation.causal.judge import Judge
-from fedloom.evaluation.causal.rows import as_metrics, condition, row
+from fedloom.evaluation.causal.effects import naive, step_effect_rows, window_rows
+from fedloom.evaluation.causal.factual import factual_rows
+from fedloom.evaluation.causal.part import Part
+from fedloom.evaluation.causal.propensity import of_chosen
+from fedloom.evaluation.causal.rollouts import window_values
 from fedloom.evaluation.causal.sampler import read_sampler, sampler_rows
-from fedloom.evaluation.causal.yardsticks import Yardsticks, read_yardsticks
+from fedloom.evaluation.causal.truth import KnownTruth
+from fedloom.evaluation.causal.utility import utility_rows
+from fedloom.evaluation.causal.yardsticks import read_yardsticks
+from fedloom.evaluation.evaluate import Arrays, Judge
 from fedloom.evaluation.folders import Folders
-from fedloom.evaluation.schema import write_metrics
-from fedloom.federation.runs import Maker, Run, read_run
+from fedloom.evaluation.offpolicy.policies import POLICIES, plan
+from fedloom.evaluation.offpolicy.rows import log_rows, overlap_rows, sequence_rows, step_rows
+from fedloom.evaluation.rows import Row, narrowed, row
+from fedloom.federation.runs import Run
+from fedloom.federation.tasks.trajectory import TrajectoryTask
 from fedloom.federation.worlds import World
 
-Row = dict[str, Any]
-SELECTIONS = ("selected", "last")
+Floats = NDArray[np.float64]
+
+METRICS = ("auc", "rmse", "pehe_mse", "pehe_root", "ate_error", "value", "value_error", "tstr_auc", "tstr_rmse")
 SNAPSHOT_UNITS, SNAPSHOT_DRAWS = 200, 4  # the course of learning at a twentieth of what the final numbers cost
 
 
-def evaluate(folders: Folders, out: Path, make: Maker, device: torch.device) -> None:
-    """Write ``metrics.parquet`` and an empty ``diagnostics.safetensors`` of the run in ``folders`` to ``out``.
+class TrajectoryJudge(Judge):
+    """Asks the run's world for its answers to do(T) and sets them against log, truth and yardsticks."""
 
-    A diverged run gets null rows with its reason. Raises InputError for a missing or broken artifact.
-    """
-    if folders.yardsticks is None:
-        raise InputError(f"{folders.data}: yardsticks: expected their folder, found none")
-    run = read_run(folders.run, folders.data, folders.partition, make, device)
-    tables = []
-    if run.verdict == "diverged":
-        names = ("auc", "rmse", "pehe_mse", "pehe_root", "ate_error", "value", "value_error", "tstr_auc", "tstr_rmse")
-        missing = [row(name, np.nan, 0, condition(), reason=str(run.reason)) for name in names]
-        tables = [as_metrics(missing, run.spec, selection) for selection in SELECTIONS]
-    else:
-        truth = None if folders.truth is None else read_truth(folders.truth)
-        judge, known = Judge.of(run.task, read_trajectories(folders.data), truth), read_yardsticks(folders.yardsticks)
-        tables = [as_metrics(_rows(judge, run, selection, known), run.spec, selection) for selection in SELECTIONS]
+    name = "trajectory"
+
+    def __init__(self, run: Run, folders: Folders) -> None:
+        super().__init__(run, folders)
+        if folders.yardsticks is None:
+            raise InputError(f"{folders.data}: yardsticks: expected their folder, found none")
+        self.task: TrajectoryTask = run.task
+        data = read_trajectories(folders.data)
+        self.parts = {part: Part.of(self.task, data, part) for part in ("train", "validation", "test")}
+        self.train, self.test = self.parts["train"], self.parts["test"]
+        self.truth = None if folders.truth is None else KnownTruth.read(folders.truth, data, self.test)
+        self.yardsticks = read_yardsticks(folders.yardsticks)
+        self.unadjusted = naive(self.train.chosen, self.train.outcome, self.train.valid)
+        self.sampler = None
         if "sampler" in folders.beside:
-            sampler = read_sampler(folders.beside["sampler"], folders.beside_partition("sampler"), judge.data)
-            world = World(run.method, run.skeleton, run.weights("selected"), run.task)
-            tables.append(as_metrics(sampler_rows(judge, world, sampler), run.spec, "selected"))
-    write_metrics(pd.concat(tables, ignore_index=True), out / "metrics.parquet")
-    with atomic(out / "diagnostics.safetensors") as temporary:
-        save_file({}, temporary)
+            self.sampler = read_sampler(folders.beside["sampler"], folders.beside_partition("sampler"), data)
 
+    def judge(self, selection: str) -> tuple[list[Row], Arrays]:
+        """Return the rows of a selection: what costs simulations or bootstraps is told of the selected weights alone.
 
-def _rows(judge: Judge, run: Run, selection: str, known: Yardsticks) -> list[Row]:
-    world = World(run.method, run.skeleton, run.weights(selection), run.task)
-    probability = judge.potentials(world, judge.task.anchors)
-    rows = judge.model_rows(probability)
-    if selection == "selected":  # what costs simulations or bootstraps is told of the headline weights alone
-        rows += judge.window_rows(world) + judge.policy_rows(world, probability, known.propensity_NLG)
-        rows += judge.use_rows(world, run.spec["seed"]) + known.rows
-    else:
-        rows += _snapshot_rows(judge, run)
-    return rows
+        Beside the last weights stand those of the rounds that were kept on the way to them.
+        """
+        world = self._world(selection)
+        probability = self.test.potentials(world, self.task.anchors)
+        rows = self._fit(probability) + self._step_effects(probability)
+        if selection == "last":
+            return rows + self._snapshots(), {}
+        rows += self._windows(world) + self._values(world, probability) + self._utility(world) + self.yardsticks.rows
+        if self.sampler is not None:
+            rows += sampler_rows(self.sampler, world, self.parts)
+        return rows, {}
 
+    def missing(self, selection: str, reason: str) -> list[Row]:
+        """Return a null row of every metric."""
+        return [row(metric, np.nan, 0, reason=reason) for metric in METRICS]
 
-def _snapshot_rows(judge: Judge, run: Run) -> list[Row]:
-    """Effects and values of windows by the weights of each round that was kept, with its number (from 0)."""
-    rows = []
-    rounds = run.method.rounds(run.spec["protocol"]["rounds"])
-    for round_ in run.snapshots:
-        world = World(run.method, run.skeleton, run.weights(f"round{round_}"), run.task)
-        early = None if run.method.selectable(round_, rounds) else "no"
-        for each in judge.window_rows(world, SNAPSHOT_DRAWS, SNAPSHOT_UNITS):
-            parts = dict(part.split("=") for part in each["condition"].split(","))
-            rows.append(each | {"condition": condition(**parts, round=round_, selectable=early)})
-    return rows
+    def _world(self, selection: str) -> World:
+        return World(self.run.method, self.run.skeleton, self.run.weights(selection), self.task)
+
+    def _fit(self, probability: Floats) -> list[Row]:
+        """Factual fit; ``probability`` are the potentials of the anchors, here and below."""
+        valid, train = self.test.valid, self.train
+        client = np.repeat(self.test.client[:, None], valid.shape[1], 1)
+        base_rate = float(train.outcome[train.valid].mean())
+        foretold, outcome = probability[..., 2][valid], self.test.outcome[valid]
+        return factual_rows(foretold, outcome, client[valid], self.task.ids, base_rate)
+
+    def _step_effects(self, probability: Floats) -> list[Row]:
+        """Effects of single steps, where the truth is known."""
+        if self.truth is None:
+            return []
+        return step_effect_rows(probability[..., :2], self.truth.potentials, self.test.valid, self.unadjusted)
+
+    def _windows(self, world: World, most_draws: int | None = None, most_units: int | None = None) -> list[Row]:
+        """Effects of whole windows and values of the four policies, by simulation; none where the truth is unknown.
+
+        With as many draws as the truth's floor has and for all units that it values, where no less is asked for.
+        """
+        if self.truth is None:
+            return []
+        first, draws = self.truth.first, min(most_draws or self.truth.draws, self.truth.draws)
+        width = self.task.longest - first
+        plans = np.concatenate([plan(policy, np.array([width]), width) for policy in POLICIES])
+        actions, units = np.array(self.task.anchors)[plans], self.truth.units(most_units)
+        actions_PW, units_U = (torch.from_numpy(each).to(self.task.device) for each in (actions, units))
+        simulated, at = world.simulate("test", actions_PW, first, draws, units_U)
+        true_PU, oracle_MPU = self.truth.at(at.cpu().numpy(), draws)
+        return window_rows(simulated.double().cpu().numpy(), true_PU, self.unadjusted, width, oracle_MPU)
+
+    def _values(self, world: World, probability: Floats) -> list[Row]:
+        """Off-policy values of the four policies, from estimated and, where there are any, logged propensities."""
+        estimated = self.yardsticks.propensity_NLG
+        logs = {"estimated": self.test.log(of_chosen(estimated, self.test.chosen))}
+        if self.test.propensity is not None:
+            logs["logged"] = self.test.log(self.test.propensity)
+        first, true_steps, true_windows = 0, None, None
+        if self.truth is not None:
+            first, true_steps, true_windows = self.truth.first, self.truth.steps(), self.truth.windows()
+        believed = window_values(world, logs["estimated"], self.test.at, first)
+        clients, rows = self.task.ids, []
+        for name, log in logs.items():
+            rows += step_rows(log, clients, name, probability[..., :2], probability[..., 2], true_steps)
+            rows += sequence_rows(log, clients, name, believed, first, true_windows)
+        rows += overlap_rows(estimated[..., :2], logs["estimated"], "estimated")
+        return rows + log_rows(logs["estimated"], clients, true_steps)
+
+    def _utility(self, world: World) -> list[Row]:
+        """What a predictor learns from synthetic sequences."""
+        learn, asked = self.train.sequences(world.generate("train")), self.test.sequences()
+        return utility_rows("synthetic", learn, asked, self.task.actions, self.task.ids, self.run.spec["seed"])
+
+    def _snapshots(self) -> list[Row]:
+        """Effects and values of windows by the weights of each round that was kept, with its number (from 0)."""
+        rows, method = [], self.run.method
+        rounds = method.rounds(self.run.spec["protocol"]["rounds"])
+        for kept in self.run.snapshots:
+            early = None if method.selectable(kept, rounds) else "no"
+            for each in self._windows(self._world(f"round{kept}"), SNAPSHOT_DRAWS, SNAPSHOT_UNITS):
+                rows.append(each | {"condition": narrowed(each["condition"], round=kept, selectable=early)})
+        return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedloom.evaluation.forecast.errors import Batch
+from fedloom.evaluation.forecast.stream import Forecasts
 
 LEAST_BLOCKS = 20
 
@@ -32,11 +32,11 @@ class BlockSums:
         shape = len(starts_CW), (last - first) // length + 1
         self.abs, self.sq, self.n = (torch.zeros(shape, dtype=torch.float64, device=starts_CW.device) for _ in range(3))
 
-    def add(self, batch: Batch) -> None:
-        """Add a batch of forecasts."""
-        scored_CBH = batch.mask_CBH & (batch.window_CB >= 0)[..., None]
-        error_CBH = torch.where(scored_CBH, batch.forecast_CBH - batch.truth_CBH, 0).to(torch.float64)
-        block_CB = self.block_CW.gather(1, batch.window_CB.clamp(min=0))
+    def add(self, some: Forecasts) -> None:
+        """Add forecasts."""
+        scored_CBH = some.mask_CBH & (some.window_CB >= 0)[..., None]
+        error_CBH = torch.where(scored_CBH, some.forecast_CBH - some.truth_CBH, 0).to(torch.float64)
+        block_CB = self.block_CW.gather(1, some.window_CB.clamp(min=0))
         self.abs.scatter_add_(1, block_CB, error_CBH.abs().sum(2))
         self.sq.scatter_add_(1, block_CB, error_CBH.square().sum(2))
         self.n.scatter_add_(1, block_CB, scored_CBH.to(torch.float64).sum(2))

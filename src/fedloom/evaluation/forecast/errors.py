@@ -8,15 +8,14 @@ batches or horizons.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from fedloom.evaluation.forecast.stream import Forecasts
 from fedloom.federation.scores import ErrorSums
 
 METRICS = ("mae", "rmse", "mape", "mse")
@@ -31,20 +30,6 @@ NOTHING_SCORED = "no observed target"
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Forecasts of C nodes for B windows: ``forecast_CBH``, ``truth_CBH`` (NaN where missing), both in raw units.
-
-    ``mask_CBH`` is true where a reading was observed; ``window_CB`` numbers a node's windows within the part, -1 where
-    a row stands for no window of that node.
-    """
-
-    forecast_CBH: Tensor
-    truth_CBH: Tensor
-    mask_CBH: Tensor
-    window_CB: Tensor
-
-
 class Scores:
     """Error sums of one set of weights, masked and, where the raw files' literal is a number, unmasked."""
 
@@ -55,13 +40,13 @@ class Scores:
         self.masked = ErrorSums(clients, horizon, device)
         self.unmasked = None if missing_literal is None else ErrorSums(clients, horizon, device)
 
-    def add(self, batch: Batch) -> None:
-        """Add a batch. Unmasked, a missing reading is scored as the number that the raw files hold in its place."""
-        real_CBH = (batch.window_CB >= 0)[..., None].expand_as(batch.mask_CBH)
-        self.masked.add(batch.forecast_CBH, batch.truth_CBH, batch.mask_CBH & real_CBH)
+    def add(self, some: Forecasts) -> None:
+        """Add forecasts. Unmasked, a missing reading is scored as the number that the raw files hold in its place."""
+        real_CBH = (some.window_CB >= 0)[..., None].expand_as(some.mask_CBH)
+        self.masked.add(some.forecast_CBH, some.truth_CBH, some.mask_CBH & real_CBH)
         if self.unmasked is not None and self.literal is not None:
-            filled = torch.where(batch.mask_CBH, batch.truth_CBH, self.literal)
-            self.unmasked.add(batch.forecast_CBH, filled, real_CBH)
+            filled = torch.where(some.mask_CBH, some.truth_CBH, self.literal)
+            self.unmasked.add(some.forecast_CBH, filled, real_CBH)
 
 
 def metric_rows(scores: Scores, nodes: list[str]) -> pd.DataFrame:

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from fedloom.data.panels.panel import Panel
 from fedloom.errors import InputError
-from fedloom.evaluation.forecast.errors import MASKED, Batch, Scores, metric_rows
+from fedloom.evaluation.forecast.errors import MASKED, Scores, metric_rows
 from fedloom.evaluation.forecast.regimes import SIGNAL, information_rows
+from fedloom.evaluation.forecast.stream import Forecasts
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def read_truth(panel: Panel, nodes: list[str]) -> Truth | None:
     wanted = [f"{kind}/{node}" for kind in ("regime", "signal") for node in nodes]
     missing = [column for column in wanted if column not in truth.columns]
     if missing:
-        raise InputError(f"{panel.report['dataset']}: truth: expected a column {missing[0]!r}, found none")
+        raise InputError(f"{panel.about['dataset']}: truth: expected a column {missing[0]!r}, found none")
     regime, signal = (truth[[f"{kind}/{node}" for node in nodes]].to_numpy().T for kind in ("regime", "signal"))
     return Truth(nodes, torch.from_numpy(regime.astype(np.int64)), torch.from_numpy(signal.astype(np.float64)))
 
@@ -59,10 +60,11 @@ class BestPossible:
         self.truth = truth
         self.scores = Scores(len(truth.nodes), horizon, None)
 
-    def add(self, batch: Batch, starts_CB: Tensor, history: int) -> None:
-        """Add the windows of a batch, which start at ``starts_CB``."""
-        signal = self.truth.signal_at(starts_CB, history, batch.truth_CBH.shape[2])
-        self.scores.add(Batch(signal, batch.truth_CBH.cpu(), batch.mask_CBH.cpu(), batch.window_CB.cpu()))
+    def add(self, some: Forecasts, starts_CB: Tensor, history: int) -> None:
+        """Add the windows of ``some``, which start at ``starts_CB``."""
+        signal = self.truth.signal_at(starts_CB, history, some.truth_CBH.shape[2])
+        truth_CBH, mask_CBH, window_CB = some.truth_CBH.cpu(), some.mask_CBH.cpu(), some.window_CB.cpu()
+        self.scores.add(Forecasts(signal, truth_CBH, mask_CBH, window_CB))
 
     def rows(self) -> pd.DataFrame:
         """Return metric rows under the condition that the signal is the forecast."""

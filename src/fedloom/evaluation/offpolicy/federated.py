@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-DRAWS = 1000
+DRAWS, SEED = 1000, 0
 BINS_PER_DOUBLING = 4
 LOWEST, HIGHEST = -10, 40
 """Weights are counted in bins between powers of two; the outermost ones take everything beyond."""
@@ -49,19 +49,17 @@ def bin_edges() -> Floats:
     return 2.0 ** (np.arange(LOWEST * BINS_PER_DOUBLING, HIGHEST * BINS_PER_DOUBLING + 1) / BINS_PER_DOUBLING)
 
 
-def upload(
-    terms: Sums, outcome_R: Floats, clipped_R: Bools, owner_R: Ints, client: str, draws: int = DRAWS, seed: int = 0
-) -> Upload:
+def upload(terms: Sums, outcome_R: Floats, clipped_R: Bools, owner_R: Ints, client: str) -> Upload:
     """Return what ``client`` sends for its R rows.
 
     ``terms`` come from ``step_terms`` or ``sequence_terms``; ``outcome_R`` is what was observed, ``clipped_R`` where a
-    bound clipped a weight. Clients with equal ``seed`` draw the same owners for every policy and estimator.
+    bound clipped a weight. A client draws the same owners for every policy and estimator.
     """
     weight_R = terms["w"]
     matched_R = weight_R > 0
     counted = {"matches": matched_R, "clipped": matched_R & clipped_R, "outcome": np.where(matched_R, outcome_R, 0.0)}
     all_terms = terms | {name: values.astype(np.float64) for name, values in counted.items()}
-    copies_RG = owner_draws(len(np.unique(owner_R)), client, draws, seed).astype(np.float64)
+    copies_RG = owner_draws(len(np.unique(owner_R)), client).astype(np.float64)
     bins = np.searchsorted(bin_edges()[:-1], weight_R[matched_R] * (1 - 1e-12))
     return Upload(
         {name: values.sum(axis=0) for name, values in all_terms.items()},
@@ -72,12 +70,12 @@ def upload(
 
 
 @lru_cache(maxsize=32)
-def owner_draws(owners: int, client: str, draws: int, seed: int) -> NDArray[np.uint16]:
-    """Return how often each of a client's ``owners`` owners is in each draw: [draws, owners]."""
-    random = np.random.default_rng([seed, name_key(client) % 2**64])
-    taken_RG = random.integers(0, max(owners, 1), (draws, owners)) + max(owners, 1) * np.arange(draws)[:, None]
-    counts = np.bincount(taken_RG.ravel(), minlength=draws * owners)
-    return counts.reshape(draws, owners).astype(np.uint16)
+def owner_draws(owners: int, client: str) -> NDArray[np.uint16]:
+    """Return how often each of a client's ``owners`` owners is in each draw: [DRAWS, owners]."""
+    random = np.random.default_rng([SEED, name_key(client) % 2**64])
+    taken_RG = random.integers(0, max(owners, 1), (DRAWS, owners)) + max(owners, 1) * np.arange(DRAWS)[:, None]
+    counts = np.bincount(taken_RG.ravel(), minlength=DRAWS * owners)
+    return counts.reshape(DRAWS, owners).astype(np.uint16)
 
 
 def cluster_sums(values_R: Floats, owner_R: Ints) -> Floats:

@@ -29,3 +29,8 @@ def plan(policy: Policy, width_N: Ints, longest: int) -> Ints:
     if policy in ("never", "always"):
         return np.full(early.shape, int(policy == "always"), dtype=np.int64)
     return (early == (policy == "early_on")).astype(np.int64)
+
+
+def groups(t_NL: Ints, off: int, on: int) -> Ints:
+    """Return the group of every action id [N, L]; padding is another action, too."""
+    return np.where(t_NL == off, OFF, np.where(t_NL == on, ON, OTHER)).astype(np.int64)

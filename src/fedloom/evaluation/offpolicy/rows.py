@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom.evaluation.causal.rows import condition, row
 from fedloom.evaluation.offpolicy.estimate import Estimate, Support, estimate, interval, support
 from fedloom.evaluation.offpolicy.federated import Upload, bin_edges, combine, upload
 from fedloom.evaluation.offpolicy.log import Log, Window, window
 from fedloom.evaluation.offpolicy.policies import POLICIES, Policy, plan
 from fedloom.evaluation.offpolicy.sequences import SEQUENCE_ESTIMATORS, follow, sequence_terms
 from fedloom.evaluation.offpolicy.steps import STEP_ESTIMATORS, Sums, step_terms
-from fedloom.evaluation.offpolicy.weights import CLIPPING, Clipping, Weights, weigh
+from fedloom.evaluation.offpolicy.weights import CLIPPING, Weights, weigh
+from fedloom.evaluation.rows import Row, condition, mean_row, row
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Row = dict[str, Any]
 Truth = Mapping[Policy, float]
 
 HORIZONS: tuple[int | None, ...] = (1, 2, 3, 5, None)
@@ -28,42 +27,70 @@ HORIZONS: tuple[int | None, ...] = (1, 2, 3, 5, None)
 OVERLAP_BINS = 20
 
 
+@dataclass(frozen=True)
+class PolicySteps:
+    """R logged steps as a policy's value is estimated from them.
+
+    target_R: the policy's probability of the logged action (1 or 0 for a deterministic one). propensity_R: the logged
+    policy's. outcome_R: what followed. client_R, owner_R: whose step it was. q_target_R and q_logged_R: the model's
+    expected outcome under the policy and of the logged action; None without a model.
+    """
+
+    target_R: Floats
+    propensity_R: Floats
+    outcome_R: Floats
+    client_R: Ints
+    owner_R: Ints
+    q_target_R: Floats | None
+    q_logged_R: Floats | None
+
+
+def policy_rows(
+    steps: PolicySteps, clients: Sequence[str], under: Mapping[str, str], truth: float | None
+) -> tuple[list[Row], dict[str, Estimate]]:
+    """Return the rows of a policy's value by every step estimator, and the estimates.
+
+    ``under`` is what the rows say of it, among that ``propensity``, where propensities come from (``logged``,
+    ``estimated``). With a ``truth`` there are rows of the error too.
+    """
+    weights = weigh(steps.target_R, steps.propensity_R, CLIPPING[under["propensity"]])
+    terms = step_terms(weights.weight, steps.outcome_R, steps.q_target_R, steps.q_logged_R)
+    sent = gather(terms, steps.outcome_R, weights, steps.client_R, steps.owner_R, clients)
+    backed, found = support(sent, weights.bound), estimate(sent, STEP_ESTIMATORS)
+    rows = support_rows(backed, under) + bin_rows(sent, under)
+    return rows + estimate_rows(found, backed, under, truth=truth), found
+
+
 def step_rows(
     log: Log,
     clients: Sequence[str],
     propensity: str,
     q_NLA: Floats | None = None,
     q_logged_NL: Floats | None = None,
-    first: int = 0,
     truth: Truth | None = None,
-    clipping: Clipping | None = None,
 ) -> list[Row]:
-    """Return metric rows of the step estimators from step ``first`` (from 0) of every sequence on.
+    """Return metric rows of the step estimators of the four policies.
 
-    ``clients`` names the clients that ``log`` numbers; ``propensity`` says which ones the log holds (``logged``,
-    ``estimated``). ``q_NLA`` [N, L, 2] is the model's expected outcome of off and on at the logged histories,
-    ``q_logged_NL`` of the logged action. With ``truth`` (policy -> true value) there are rows of the error too.
+    ``clients`` names the clients that ``log`` numbers; ``propensity`` says which ones the log holds. ``q_NLA``
+    [N, L, 2] is the model's expected outcome of off and on at the logged histories, ``q_logged_NL`` of the logged
+    action. ``truth`` is the true value by policy.
     """
-    part = window(log, first)
+    part = window(log)
+    inside = part.inside_SW
     rows: list[Row] = []
     values: dict[Policy, dict[str, Estimate]] = {}
     for policy in POLICIES:
-        chosen_SW = plan(policy, part.width_S, part.inside_SW.shape[1])
-        matches_R = (part.chosen_SW == chosen_SW)[part.inside_SW]
-        propensity_R = part.propensity_SW[part.inside_SW]
-        weights = weigh(matches_R.astype(np.float64), propensity_R, clipping or CLIPPING[propensity])
+        chosen_SW = plan(policy, part.width_S, inside.shape[1])
+        target_R = (part.chosen_SW == chosen_SW)[inside].astype(np.float64)
         q_target_R = q_logged_R = None
         if q_NLA is not None and q_logged_NL is not None:
-            q_SW = np.take_along_axis(part.cut(q_NLA, first), chosen_SW[..., None], axis=2)[..., 0]
-            q_target_R, q_logged_R = q_SW[part.inside_SW], part.cut(q_logged_NL, first)[part.inside_SW]
-        outcome_R = part.outcome_SW[part.inside_SW]
-        terms = step_terms(weights.weight, outcome_R, q_target_R, q_logged_R)
-        sent = gather(terms, outcome_R, weights, *_owners(part), clients)
+            q_SW = np.take_along_axis(part.cut(q_NLA, 0), chosen_SW[..., None], axis=2)[..., 0]
+            q_target_R, q_logged_R = q_SW[inside], part.cut(q_logged_NL, 0)[inside]
+        seen = part.propensity_SW[inside], part.outcome_SW[inside], *_owners(part)
         under = {"scope": "step", "policy": policy, "propensity": propensity}
-        found = support(sent, weights.bound)
-        rows += support_rows(found, under) + bin_rows(sent, under)
-        values[policy] = estimate(sent, STEP_ESTIMATORS)
-        rows += estimate_rows(values[policy], found, under, truth=None if truth is None else truth[policy])
+        steps = PolicySteps(target_R, *seen, q_target_R, q_logged_R)
+        found, values[policy] = policy_rows(steps, clients, under, None if truth is None else truth[policy])
+        rows += found
     return rows + mean_rows(values, {"scope": "step", "propensity": propensity})
 
 
@@ -73,9 +100,7 @@ def sequence_rows(
     propensity: str,
     values_NW: Mapping[tuple[Policy, int | None], Floats] | None = None,
     first: int = 0,
-    horizons: Sequence[int | None] = HORIZONS,
     truth: Mapping[int | None, Truth] | None = None,
-    clipping: Clipping | None = None,
 ) -> list[Row]:
     """Return metric rows of the sequence estimators in windows from step ``first`` (from 0), a set a horizon.
 
@@ -83,29 +108,29 @@ def sequence_rows(
     sequence of ``log`` and the steps from ``first`` on in columns. ``truth`` is the true value by horizon and policy.
     """
     rows: list[Row] = []
-    for steps in horizons:
+    for steps in HORIZONS:
         part = window(log, first, steps)
         horizon = "all" if steps is None else str(steps)
         values: dict[Policy, dict[str, Estimate]] = {}
         for policy in POLICIES:
-            followed = follow(part, policy, clipping or CLIPPING[propensity])
+            followed = follow(part, policy, CLIPPING[propensity])
             model = None if values_NW is None else values_NW.get((policy, steps))
             terms = sequence_terms(followed, None if model is None else part.cut(model, 0))
             weights = Weights(followed.weight_S, followed.clipped_S)
             sent = gather(terms, followed.reward_SW.sum(axis=1), weights, part.client_S, part.owner_S, clients)
             under = {"scope": "window", "policy": policy, "propensity": propensity}
-            found = support(sent)
+            backed = support(sent)
             known = None if truth is None or steps not in truth else truth[steps][policy]
             values[policy] = estimate(sent, SEQUENCE_ESTIMATORS)
-            rows += support_rows(found, under, horizon)
-            rows += estimate_rows(values[policy], found, under, horizon, known)
+            rows += support_rows(backed, under, horizon)
+            rows += estimate_rows(values[policy], backed, under, horizon, known)
         rows += mean_rows(values, {"scope": "window", "propensity": propensity}, horizon)
     return rows
 
 
-def log_rows(log: Log, clients: Sequence[str], first: int = 0, truth: Truth | None = None) -> list[Row]:
-    """Return what estimates are read beside: what the logged policy earned from step ``first`` on, and the truth."""
-    part = window(log, first)
+def log_rows(log: Log, clients: Sequence[str], truth: Truth | None = None) -> list[Row]:
+    """Return what estimates are read beside: what the logged policy earned, and the truth."""
+    part = window(log)
     outcome_R = part.outcome_SW[part.inside_SW]
     rows = [on_policy_row("logged", outcome_R, *_owners(part), clients)]
     for policy, value in (truth or {}).items():
@@ -155,14 +180,14 @@ def gather(
     return combine(sent)
 
 
-def support_rows(found: Support, under: dict[str, str], horizon: str = "all") -> list[Row]:
+def support_rows(found: Support, under: Mapping[str, str], horizon: str = "all") -> list[Row]:
     """Return rows ``matches``, ``ess``, ``max_weight`` and ``clipped_share`` of one policy."""
     numbers = {"matches": found.matches, "ess": found.ess, "max_weight": found.largest_weight}
     numbers["clipped_share"] = found.clipped
     return [row(name, value, found.rows, condition(**under), horizon=horizon) for name, value in numbers.items()]
 
 
-def bin_rows(sent: Upload, under: dict[str, str]) -> list[Row]:
+def bin_rows(sent: Upload, under: Mapping[str, str]) -> list[Row]:
     """Return rows ``weight_count``: matching rows whose weight is at most ``upto`` and above the bin before."""
     filled = np.flatnonzero(sent.bins)
     edges = [f"{edge:.3f}" for edge in bin_edges()[filled]]
@@ -176,7 +201,7 @@ def bin_rows(sent: Upload, under: dict[str, str]) -> list[Row]:
 def estimate_rows(
     found: Mapping[str, Estimate],
     backed: Support,
-    under: dict[str, str],
+    under: Mapping[str, str],
     horizon: str = "all",
     truth: float | None = None,
 ) -> list[Row]:
@@ -192,15 +217,14 @@ def estimate_rows(
 
 
 def mean_rows(
-    values: Mapping[Policy, Mapping[str, Estimate]], under: dict[str, str], horizon: str = "all"
+    values: Mapping[Policy, Mapping[str, Estimate]], under: Mapping[str, str], horizon: str = "all"
 ) -> list[Row]:
     """Return rows ``value`` of the mean over policies that have one; ``n`` says how many those are."""
     rows = []
     for name in dict.fromkeys(name for found in values.values() for name in found):
         known = [found[name].value for found in values.values() if name in found and found[name].reason is None]
-        mean = float(np.mean(known)) if known else np.nan
         of = condition(**under, estimator=name, policy="mean")
-        rows.append(row("value", mean, len(known), of, horizon=horizon, reason=None if known else "no policy"))
+        rows.append(mean_row("value", known, of, "no policy", unit="pooled", horizon=horizon))
     return rows
 
 

@@ -76,13 +76,6 @@ def recursion(followed: Followed, q_SW: Floats, v_SW: Floats) -> Floats:
     return v_S
 
 
-def expanded(followed: Followed, q_SW: Floats, v_SW: Floats) -> Floats:
-    """Return V_1 [S] as Σ_t [ρ_{1:t} (r_t - Q̂_t) + ρ_{1:t-1} V̂_t], which is the recursion written out."""
-    product_SW = followed.product_SW
-    summed: Floats = (product_SW * (followed.reward_SW - q_SW) + _before(product_SW) * v_SW).sum(axis=1)
-    return summed
-
-
 def _before(product_SW: Floats) -> Floats:
     """ρ_{1:t-1}, which is 1 before the first step."""
     return np.concatenate([np.ones((len(product_SW), 1)), product_SW[:, :-1]], axis=1)

@@ -44,11 +44,6 @@ class Weights:
     clipped: Bools
     bound: float = np.inf
 
-    @property
-    def matched(self) -> Bools:
-        """Where the target could have taken the logged action."""
-        return self.weight > 0
-
 
 def weigh(target: Floats, propensity: Floats, clipping: Clipping, rows: Ints | None = None) -> Weights:
     """Return target / propensity, both probabilities of the logged action, [R] or, step by step, [R, W].

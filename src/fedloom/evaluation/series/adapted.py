@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from fedloom.errors import InputError
-from fedloom.evaluation.causal.rows import as_metrics, condition, row
 from fedloom.evaluation.folders import Folders
+from fedloom.evaluation.rows import Row, as_metrics, condition, row
 from fedloom.evaluation.schema import write_metrics
 from fedloom.evaluation.series.anomalies import anomaly_rows
 from fedloom.evaluation.series.classes import class_rows
@@ -20,7 +19,6 @@ from fedloom.evaluation.series.model import why_no_common_model
 from fedloom.evaluation.series.targets import TARGETS, Targets, read_targets
 from fedloom.federation.runs import Maker, read_run
 
-Row = dict[str, Any]
 TASKS = {
     "full_shot": ("forecast", full_shot_rows, ("mse", "mae")),
     "imputed": ("imputation", imputed_rows, ("mse", "mae")),

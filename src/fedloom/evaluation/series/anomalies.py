@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fedloom.evaluation.causal.rows import condition, row
+from fedloom.evaluation.rows import Row, condition, mean_row
 from fedloom.evaluation.series.detection import Bools, Floats, adjusted, f1, threshold
 from fedloom.evaluation.series.finetune import Adaptation, Start, learn
 from fedloom.evaluation.series.foresee import Fill
-from fedloom.evaluation.series.targets import Channel, Part, cut, joined
-from fedloom.evaluation.series.zeroshot import as_windows, windows_of
+from fedloom.evaluation.series.targets import Channel, Part
+from fedloom.evaluation.series.windows import as_windows, cut, joined, windows_of
 from fedloom.federation.masking import points, token_seen, visible_scale
 from fedloom.federation.randomness import name_key, uniform
 from fedloom.federation.tasks.series import SeriesWindows
-
-Row = dict[str, Any]
 
 PERIOD = 4
 """Every fourth token is hidden at once, so that four passes hide each token once."""
@@ -50,11 +47,8 @@ def anomaly_rows(start: Start, sets: Mapping[str, Sequence[Channel]], settings: 
                     values.setdefault((who, how), []).append(value)
         keys = [(who, how) for who in (None, "random") for how in (None, "point")]
         for who, how in keys:
-            known = [value for value in values.get((who, how), []) if not np.isnan(value)]
-            mean = float(np.mean(known)) if known else float("nan")
-            reason = None if known else NO_ANOMALY if values else UNLEARNED
             under = condition(task="anomaly", target=name, prediction=who, adjusted=how)
-            rows.append(row("f1", mean, len(known), under, unit="mean", reason=reason))
+            rows.append(mean_row("f1", values.get((who, how), []), under, NO_ANOMALY if values else UNLEARNED))
     return rows
 
 

@@ -7,7 +7,6 @@ who guesses from such distances which windows were trained on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,11 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedloom.evaluation.causal.factual import auc
-from fedloom.evaluation.causal.rows import condition, row
+from fedloom.evaluation.rows import Row, client_rows, condition
 from fedloom.federation.masking import visible_scale
 from fedloom.federation.tasks.series import SeriesTask
 
-Row = dict[str, Any]
 Floats = NDArray[np.float64]
 
 KINDS = ("real", "initial", "learned", "sent")
@@ -56,7 +54,8 @@ def audit(task: SeriesTask, core_sets: Mapping[str, Tensor]) -> tuple[list[Row],
     for kind in KINDS:
         means = [float(d.mean()) if len(d) else np.nan for d in distances[kind]]
         for metric, values in (("distance", means), ("membership_auc", auc_of[kind])):
-            rows += _rows(metric, values, task.ids, condition(coreset=kind, task="audit"))
+            under = condition(coreset=kind, task="audit")
+            rows += client_rows(metric, values, [1] * len(values), task.ids, under, FEW)
     return rows, {kind: np.concatenate(distances[kind]) for kind in KINDS}
 
 
@@ -90,13 +89,3 @@ def _membership(core: Tensor, members: Tensor, others: Tensor) -> float:
 
 def _nearest_other(windows: Tensor, core: Tensor) -> Tensor:
     return _distance(windows, core).min(1).values
-
-
-def _rows(metric: str, values: list[float], clients: list[str], under: str) -> list[Row]:
-    rows = [
-        row(metric, value, 1, under, unit=client, reason=FEW if np.isnan(value) else None)
-        for client, value in zip(clients, values, strict=True)
-    ]
-    known = [value for value in values if not np.isnan(value)]
-    mean = float(np.mean(known)) if known else np.nan
-    return [*rows, row(metric, mean, len(known), under, unit="mean", reason=None if known else FEW)]

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
-from fedloom.evaluation.causal.rows import condition, row
+from fedloom.evaluation.rows import Row, condition, row
 from fedloom.evaluation.series.finetune import Adaptation, Start, learn, zero_linear
-from fedloom.evaluation.series.targets import Channel, spread
+from fedloom.evaluation.series.targets import Channel
+from fedloom.evaluation.series.windows import spread
 from fedloom.federation.masking import token_seen
 from fedloom.federation.tasks.series import SeriesWindows
 
-Row = dict[str, Any]
 EPOCHS = (1, 10)
 """One is the protocol. Of the small sets it is a handful of steps, hence ten beside it."""
 

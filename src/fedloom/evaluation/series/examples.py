@@ -13,7 +13,8 @@ from fedloom.evaluation.series.foresee import Fill, rollout
 from fedloom.evaluation.series.interpolation import linear_interpolation
 from fedloom.evaluation.series.masks import hide_tokens
 from fedloom.evaluation.series.reconstruction import Predict
-from fedloom.evaluation.series.targets import Channel, cut, horizons, origins
+from fedloom.evaluation.series.targets import Channel, horizons
+from fedloom.evaluation.series.windows import cut, origins
 from fedloom.federation.tasks.series import SeriesTask
 
 Arrays = dict[str, NDArray[Any]]

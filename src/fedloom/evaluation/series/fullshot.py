@@ -8,24 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedloom.evaluation.causal.rows import condition
+from fedloom.evaluation.rows import Row, condition
+from fedloom.evaluation.series.errors import NO_ERRORS, NOTHING, TOO_SHORT, Errors, error_rows, mean_of
 from fedloom.evaluation.series.finetune import Adaptation, Start, learn, zero_linear
 from fedloom.evaluation.series.masks import POINT_RATES, drop_points
-from fedloom.evaluation.series.targets import Channel, Cut, Part, horizons, joined
-from fedloom.evaluation.series.zeroshot import (
-    IMPUTED,
-    NOTHING,
-    TOO_SHORT,
-    Errors,
-    as_windows,
-    batches,
-    error_rows,
-    forecast_windows,
-    mean_of,
-    windows_of,
-)
+from fedloom.evaluation.series.targets import Channel, Part, horizons
+from fedloom.evaluation.series.windows import IMPUTED, Cut, as_windows, batches, forecast_windows, joined, windows_of
 
-Row = dict[str, Any]
 AT_ONCE = 1024  # windows that a forward pass without gradients takes
 HOW = ("probe", "full")
 """probe: the head alone learns. full: all weights do."""
@@ -122,11 +111,10 @@ def _full_shot(
         part: [own for _, own in forecast_windows(channels, part, start.length, horizon, most)]
         for part, most in asked.items()
     }
-    nothing = {"mse": float("nan"), "mae": float("nan")}
     if not parts["test"]:
-        return nothing, 0, TOO_SHORT
+        return NO_ERRORS, 0, TOO_SHORT
     if not parts["train"] or not parts["validation"]:
-        return nothing, 0, UNLEARNED
+        return NO_ERRORS, 0, UNLEARNED
     train, validation, test = (joined(parts[part]) for part in asked)
     judged = []
     for how in HOW:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-Fill = Callable[[Tensor, Tensor], Tensor]
-
 
 def linear_interpolation(x_BL: Tensor, visible_BL: Tensor) -> Tensor:
     """Return the windows with every point on the line between its visible neighbours; beyond them the nearest one.
@@ -42,7 +40,7 @@ def window_mean(x_BL: Tensor, visible_BL: Tensor) -> Tensor:
     return mean_B[:, None].expand_as(x_BL)
 
 
-FILLS: dict[str, Fill] = {
+FILLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "linear_interpolation": linear_interpolation,
     "last_value": last_value,
     "window_mean": window_mean,

@@ -9,14 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedloom.evaluation.causal.rows import condition, row
+from fedloom.evaluation.rows import Row, condition, row
 from fedloom.evaluation.series.competition import mase, naive2, owa, smape
 from fedloom.evaluation.series.finetune import Adaptation, Start, learn
 from fedloom.evaluation.series.foresee import rollout, with_future
-from fedloom.evaluation.series.targets import Channel, cut, joined, origins
+from fedloom.evaluation.series.targets import Channel
+from fedloom.evaluation.series.windows import cut, joined, origins
 from fedloom.federation.masking import points, visible_scale
-
-Row = dict[str, Any]
 
 
 def m4_rows(start: Start, sets: Mapping[str, Sequence[Channel]], settings: Adaptation) -> list[Row]:

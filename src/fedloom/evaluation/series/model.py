@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -27,7 +24,7 @@ def clients_answer(run: Run, weights: Tensors) -> dict[str | None, Predict]:
     found: dict[str | None, Predict] = {None: predictor(run.method, run.skeleton, run.task, weights)}
     personalised = getattr(run.method, "personalised", None)
     if personalised is not None:
-        found[OWN] = _mapped(personalised, run, weights)
+        found[OWN] = predictor(run.method, run.skeleton, run.task, weights, personalised)
     return found
 
 
@@ -48,14 +45,3 @@ def common_answer(run: Run, weights: Tensors) -> Fill:
             return run.method.predict(model, batch, Moment({}, {}))
 
     return fill
-
-
-def _mapped(answer: Callable[[Bound, Any, Moment], Tensor], run: Run, weights: Tensors) -> Predict:
-    def one(tensors: Tensors, batch: SeriesWindows) -> Tensor:
-        return answer(Bound(run.skeleton, tensors), batch, Moment({}, {}))
-
-    def predict(batch: SeriesWindows, rows: Tensor) -> Tensor:
-        with torch.no_grad():
-            return torch.vmap(one)({name: values[rows] for name, values in weights.items()}, batch)
-
-    return predict

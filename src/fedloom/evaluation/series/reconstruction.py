@@ -7,20 +7,18 @@ every window, client and rate counts the same, however long or many.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedloom.evaluation.causal.rows import condition, row
+from fedloom.evaluation.rows import Row, client_rows, condition
 from fedloom.evaluation.series.interpolation import FILLS
 from fedloom.evaluation.series.masks import RATES, hide_tokens
 from fedloom.federation.masking import visible_scale
 from fedloom.federation.tasks.series import SeriesTask, SeriesWindows
 
-Row = dict[str, Any]
 Floats = NDArray[np.float64]
 Predict = Callable[[SeriesWindows, Tensor], Tensor]
 """(windows of clients [c, B, ...], clients [c]) -> filled windows [c, B, L]."""
@@ -64,18 +62,18 @@ class Sums:
 
 
 def reconstruct(
-    task: SeriesTask, predict: Mapping[str | None, Predict], chunk: int, rates: Sequence[float] = RATES
+    task: SeriesTask, predict: Mapping[str | None, Predict], chunk: int
 ) -> dict[tuple[str | None, float], Sums]:
     """Return error sums of every way to fill in, and of the reference rows, by (name, rate), on the test part.
 
     ``predict`` maps a name (None for the method itself) to what fills in; ``chunk`` tokens of windows at a time.
     """
     names = [*predict, *FILLS]
-    sums = {(name, rate): Sums(len(task.ids), task.device) for name in names for rate in rates}
+    sums = {(name, rate): Sums(len(task.ids), task.device) for name in names for rate in RATES}
     for rows, numbers in task.chunks("test", chunk):
         batch = task.batch("test", rows, numbers)
         keys = task.window_keys("test", rows, numbers)
-        for rate in rates:
+        for rate in RATES:
             asked, scored = hide_tokens(batch, keys, rate)
             visible = (asked.seen > 0) & ~scored
             for name, fill in predict.items():
@@ -104,15 +102,5 @@ def reconstruction_rows(sums: Mapping[tuple[str | None, float], Sums], clients: 
                     form=OWN if name == OWN else None,
                     prediction=None if name == OWN else name,
                 )
-                rows += _client_rows(metric, value_CSM[:, s, m], windows, clients, under)
+                rows += client_rows(metric, value_CSM[:, s, m].tolist(), windows.tolist(), clients, under, NOTHING)
     return rows
-
-
-def _client_rows(metric: str, values: Floats, windows: Floats, clients: Sequence[str], under: str) -> list[Row]:
-    rows = [
-        row(metric, value, int(n), under, unit=client, reason=NOTHING if np.isnan(value) else None)
-        for client, value, n in zip(clients, values, windows, strict=True)
-    ]
-    known = values[~np.isnan(values)]
-    mean = float(known.mean()) if len(known) else np.nan
-    return [*rows, row(metric, mean, len(known), under, unit="mean", reason=None if len(known) else NOTHING)]

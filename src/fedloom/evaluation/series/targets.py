@@ -1,4 +1,4 @@
-"""Held-out sets: series that no model was trained on, and the windows that are cut from them."""
+"""Held-out sets: series that no model was trained on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedloom.data.series.table import read_series
-from fedloom.federation.randomness import derive, name_key
+from fedloom.federation.randomness import name_key
 
 Part = Literal["train", "validation", "test"]
 Floats = NDArray[np.float64]
@@ -82,66 +82,6 @@ def read_targets(folder: Path, device: torch.device, dtype: torch.dtype) -> Targ
 def horizons(channels: Sequence[Channel]) -> tuple[int, ...]:
     """Return the customary horizons: 24 to 60 steps of weekly series, 96 to 720 of all others."""
     return WEEKLY if any(channel.seconds >= WEEK for channel in channels) else LONG
-
-
-def spread(first: int, behind: int, most: int) -> NDArray[np.int64]:
-    """Return at most ``most`` places from ``first`` to ``behind`` - 1, evenly apart, both ends among them."""
-    if behind <= first:
-        return np.zeros(0, dtype=np.int64)
-    found: Floats = np.linspace(first, behind - 1, max(1, min(most, behind - first))).round()
-    return np.unique(found.astype(np.int64))
-
-
-def origins(channel: Channel, part: Part, horizon: int, most: int) -> NDArray[np.int64]:
-    """Return at most ``most`` origins whose whole horizon lies in a part, the first and the last possible among them.
-
-    The past of an origin may lie in the part before.
-    """
-    first, behind = channel.bounds(part)
-    # The first point of all has no past to foretell it from.
-    return spread(max(first, 1), behind - horizon + 1, most)
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Windows: what was before each origin [B, back] and what follows [B, ahead], NaN where unknown.
-
-    ``keys`` [B] belong to channel and origin.
-    """
-
-    past: Tensor
-    future: Tensor
-    keys: Tensor
-
-    @property
-    def x(self) -> Tensor:
-        """The past with 0 where it is unknown."""
-        return self.past.nan_to_num(0.0)
-
-    @property
-    def seen(self) -> Tensor:
-        """1 where the past is known."""
-        return (~self.past.isnan()).to(self.past.dtype)
-
-    def of(self, some: Tensor) -> Cut:
-        """Return some of the windows."""
-        chosen = some.to(self.past.device)
-        return Cut(self.past[chosen], self.future[chosen], self.keys[chosen])
-
-
-def cut(channel: Channel, at_B: NDArray[np.int64], back: int, ahead: int) -> Cut:
-    """Cut windows at the places ``at_B`` of first future points; before a series' first point nothing is known."""
-    device = channel.values.device
-    padded = torch.nn.functional.pad(channel.values, (back, ahead), value=torch.nan)
-    places = torch.from_numpy(at_B).to(device)
-    windows = padded[places[:, None] + torch.arange(back + ahead, device=device)]
-    keys = derive(places, channel.key, "origin")
-    return Cut(windows[:, :back], windows[:, back:], keys)
-
-
-def joined(cuts: Sequence[Cut]) -> Cut:
-    """Return the windows of several channels, one below the other."""
-    return Cut(*(torch.cat([getattr(c, name) for c in cuts]) for name in ("past", "future", "keys")))
 
 
 def _channel(row: dict[str, object], device: torch.device, dtype: torch.dtype) -> Channel:

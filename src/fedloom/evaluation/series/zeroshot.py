@@ -3,79 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from fedloom.evaluation.causal.rows import condition, row
+from fedloom.evaluation.rows import Row, condition
+from fedloom.evaluation.series.errors import NOTHING, TOO_SHORT, Errors, error_rows, mean_of
 from fedloom.evaluation.series.foresee import Fill, past_mean, rollout, seasonal_naive
 from fedloom.evaluation.series.interpolation import FILLS
 from fedloom.evaluation.series.masks import POINT_RATES, RATES, drop_points, hide_tokens
-from fedloom.evaluation.series.targets import Channel, Cut, Part, cut, horizons, joined, origins, spread
+from fedloom.evaluation.series.targets import Channel, horizons
+from fedloom.evaluation.series.windows import IMPUTED, Cut, as_windows, batches, forecast_windows, joined, windows_of
 from fedloom.federation.tasks.series import SeriesWindows
 
-Row = dict[str, Any]
 Mask = Callable[[SeriesWindows, Tensor, float], tuple[SeriesWindows, Tensor]]
 
 WINDOWS = 512
 """Windows of a set, and horizon, that are judged: spread evenly over the test part, first and last among them."""
-
-IMPUTED = 96
-"""Length of the windows of the imputation protocol."""
-
-TOO_SHORT = "test part shorter than the horizon"
-NOTHING = "no observed point to score"
-
-
-class Errors:
-    """Squared and absolute errors over observed points, and their number."""
-
-    def __init__(self) -> None:
-        self.squared = self.absolute = 0.0
-        self.n = 0
-
-    def add(self, found: Tensor, truth: Tensor, scored: Tensor) -> None:
-        """Add the errors at the points ``scored``; ``truth`` may be NaN elsewhere."""
-        error = (found.to(torch.float64) - truth)[scored]
-        self.squared += float(error.square().sum())
-        self.absolute += float(error.abs().sum())
-        self.n += int(scored.sum())
-
-    def means(self) -> dict[str, float]:
-        """Return mean squared and mean absolute error; NaN where nothing was scored."""
-        return (
-            {"mse": self.squared / self.n, "mae": self.absolute / self.n} if self.n else {"mse": np.nan, "mae": np.nan}
-        )
-
-
-def mean_of(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of errors, such as those of several horizons or rates; NaN where one of them is."""
-    return {metric: float(np.mean([value[metric] for value in values])) for metric in ("mse", "mae")}
-
-
-def error_rows(values: Mapping[str, float], n: int, under: str, reason: str, horizon: str = "all") -> list[Row]:
-    """Return a row for each error of a held-out set, with ``reason`` where it is NaN."""
-    return [
-        row(metric, value, n, under, unit="mean", horizon=horizon, reason=reason if np.isnan(value) else None)
-        for metric, value in values.items()
-    ]
-
-
-def batches(cut_: Cut, size: int) -> list[Cut]:
-    """Return the windows in batches of at most ``size``."""
-    parts = zip(cut_.past.split(size), cut_.future.split(size), cut_.keys.split(size), strict=True)
-    return [Cut(*part) for part in parts]
-
-
-def forecast_windows(
-    channels: Sequence[Channel], part: Part, back: int, horizon: int, most: int
-) -> list[tuple[Channel, Cut]]:
-    """Return at most ``most`` windows of a set in all, channel by channel, at least one of each that has any."""
-    each = max(1, most // len(channels))
-    found = [(channel, origins(channel, part, horizon, each)) for channel in channels]
-    return [(channel, cut(channel, at, back, horizon)) for channel, at in found if len(at)]
 
 
 def forecast_rows(
@@ -129,32 +72,6 @@ def unseen_rows(
 ) -> list[Row]:
     """Return errors at hidden tokens of windows of held-out sets, by rate and as their mean, beside interpolation."""
     return _filled_rows(fill, sets, length, length, patch, chunk, most, RATES, hide_tokens, "reconstruction")
-
-
-def windows_of(
-    channels: Sequence[Channel], part: Part, width: int, length: int, most: int, apart: bool = True
-) -> Cut | None:
-    """Return windows of ``width`` points inside a part, padded to ``length``; None where the part has none.
-
-    ``apart`` ones do not overlap, however few that leaves. The past holds the points, the future is empty.
-    """
-    each, found = max(1, most // len(channels)), []
-    for channel in channels:
-        first, behind = channel.bounds(part)
-        room = max(1, (behind - first) // width)
-        at = spread(first + width, behind + 1, min(each, room) if apart else each)
-        if len(at):
-            found.append(cut(channel, at, width, 0))
-    if not found:
-        return None
-    every = joined(found)
-    return Cut(torch.nn.functional.pad(every.past, (length - width, 0), value=torch.nan), every.future, every.keys)
-
-
-def as_windows(some: Cut, patch: int) -> SeriesWindows:
-    """Return windows as a model takes them, with nothing hidden."""
-    hidden = torch.zeros(len(some.past), some.past.shape[1] // patch, dtype=torch.bool, device=some.past.device)
-    return SeriesWindows(some.x, some.seen, hidden, some.seen.new_ones(len(some.past)))
 
 
 def _filled_rows(

@@ -8,14 +8,22 @@ import numpy as np
 import pytest
 from sklearn.utils import resample
 
-from fedloom.evaluation.causal.rows import as_metrics
+from fedloom.evaluation.causal.sampler import action_shares
 from fedloom.evaluation.offpolicy.estimate import Support, estimate, support
 from fedloom.evaluation.offpolicy.federated import Upload, bin_edges, cluster_sums, combine, owner_draws, upload
 from fedloom.evaluation.offpolicy.log import Log
 from fedloom.evaluation.offpolicy.policies import OFF, ON, OTHER
-from fedloom.evaluation.offpolicy.rows import log_rows, on_policy_row, overlap_rows, sequence_rows, step_rows
+from fedloom.evaluation.offpolicy.rows import (
+    PolicySteps,
+    log_rows,
+    on_policy_row,
+    overlap_rows,
+    policy_rows,
+    sequence_rows,
+    step_rows,
+)
 from fedloom.evaluation.offpolicy.steps import STEP_ESTIMATORS, step_terms
-from fedloom.evaluation.offpolicy.stochastic import action_shares, stochastic_rows
+from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import METRICS
 
 CLIENTS = ["c00", "c01", "c02"]
@@ -63,7 +71,7 @@ def test_a_draw_takes_whole_owners_and_recomputes_numerator_and_denominator() ->
     random = np.random.default_rng(2)
     weight, outcome, owner = random.random(50), random.random(50), random.integers(0, 7, 50)
     sent = send(weight, outcome, owner)
-    copies = owner_draws(7, "c00", 1000, 0)
+    copies = owner_draws(7, "c00")
     assert (copies.sum(axis=1) == 7).all()
     drawn = STEP_ESTIMATORS["snips"](sent.drawn)
     for draw in (0, 500, 999):
@@ -72,10 +80,9 @@ def test_a_draw_takes_whole_owners_and_recomputes_numerator_and_denominator() ->
 
 
 def test_clients_draw_apart_and_the_same_again() -> None:
-    first = owner_draws(30, "c00", 20, 0)
-    assert np.array_equal(first, owner_draws.__wrapped__(30, "c00", 20, 0))
-    assert not np.array_equal(first, owner_draws(30, "c01", 20, 0))
-    assert not np.array_equal(first, owner_draws(30, "c00", 20, 1))
+    first = owner_draws(30, "c00")
+    assert np.array_equal(first, owner_draws.__wrapped__(30, "c00"))
+    assert not np.array_equal(first, owner_draws(30, "c01"))
 
 
 def test_sums_by_owner_keep_further_axes() -> None:
@@ -165,17 +172,17 @@ def test_rows_fit_the_table_of_metrics_and_are_one_a_number() -> None:
     rows = step_rows(log, CLIENTS, "logged", q, q_logged, truth=truth)
     rows += step_rows(log, CLIENTS, "estimated", q, q_logged)
     v = {("never", steps): np.full((900, 6), 0.3) for steps in (1, 2, None)}
-    rows += sequence_rows(log, CLIENTS, "logged", v, horizons=(1, 2, None), truth={1: truth})
+    rows += sequence_rows(log, CLIENTS, "logged", v, truth={1: truth})
     rows += log_rows(log, CLIENTS, truth=truth) + overlap_rows(np.full((900, 6, 2), 0.4), log, "logged")
     frame = METRICS.validate(as_metrics(rows, SPEC, "selected"))
     errors = frame[(frame["metric"] == "value_error") & frame["condition"].str.contains("estimator=snips")]
     assert (errors["value"] < 0.05).all()
-    assert set(frame["horizon"]) == {"1", "2", "all"}
+    assert set(frame["horizon"]) == {"1", "2", "3", "5", "all"}
 
 
 def test_sequences_shorter_than_the_horizon_are_left_out_and_none_at_all_is_too_short() -> None:
     log = make_log(longest=3)
-    rows = sequence_rows(log, CLIENTS, "logged", horizons=(3, 5))
+    rows = sequence_rows(log, CLIENTS, "logged")
     of = {row["horizon"]: row for row in rows if row["metric"] == "value" and "ips,policy=never" in row["condition"]}
     assert of["3"]["n"] == (log.length_N == 3).sum()
     assert (of["5"]["n"], of["5"]["reason"]) == (0, "too_short")
@@ -200,9 +207,9 @@ def test_the_value_of_a_sampler_is_found_from_the_log_of_another() -> None:
     assert shares == pytest.approx(sampler, abs=0.02)
     place, action, outcome = serve(np.full((places, actions), 1 / actions))
     target = shares[place, action]
-    found = stochastic_rows(
-        {"policy": "sampler"}, target, np.full(rows, 0.1), outcome, client, owner, CLIENTS, truth=truth["value"]
-    )
+    steps = PolicySteps(target, np.full(rows, 0.1), outcome, client, owner, None, None)
+    under = {"scope": "step", "propensity": "logged", "policy": "sampler"}
+    found, _ = policy_rows(steps, CLIENTS, under, truth["value"])
     errors = {row["condition"]: row["value"] for row in found if row["metric"] == "value_error"}
     assert max(errors.values()) < 0.01
     values = [row for row in found if row["metric"] == "value"]

@@ -13,7 +13,6 @@ from fedloom.evaluation.offpolicy.policies import OFF, ON, OTHER, POLICIES, Poli
 from fedloom.evaluation.offpolicy.sequences import (
     SEQUENCE_ESTIMATORS,
     Followed,
-    expanded,
     follow,
     recursion,
     sequence_terms,
@@ -89,7 +88,10 @@ def test_the_recursion_is_the_sum_written_out(seed: int, policy: Policy) -> None
     part = window(make_log(seed, n=20, longest=6), 0, 3)
     followed = follow(part, policy, UNBOUNDED)
     q, v = np.random.default_rng(seed).normal(size=(2, *part.inside_SW.shape))
-    assert recursion(followed, q, v) == pytest.approx(expanded(followed, q, v), rel=1e-9, abs=1e-9)
+    products = followed.product_SW
+    before = np.concatenate([np.ones((len(products), 1)), products[:, :-1]], axis=1)
+    written_out = (products * (followed.reward_SW - q) + before * v).sum(axis=1)
+    assert recursion(followed, q, v) == pytest.approx(written_out, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

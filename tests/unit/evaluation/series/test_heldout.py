@@ -11,15 +11,16 @@ import pandas as pd
 import pytest
 import torch
 
-from fedloom.evaluation.causal.rows import as_metrics
 from fedloom.evaluation.families.series import blank
+from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import METRICS, check_table
 from fedloom.evaluation.series import fullshot
 from fedloom.evaluation.series.adapted import NO_SET, adapted_rows
 from fedloom.evaluation.series.finetune import Adaptation, Start
 from fedloom.evaluation.series.foresee import past_mean, rollout, seasonal_naive
 from fedloom.evaluation.series.fullshot import full_shot_rows, imputed_rows
-from fedloom.evaluation.series.targets import Channel, Targets, cut, horizons, origins, spread
+from fedloom.evaluation.series.targets import Channel, Targets, horizons
+from fedloom.evaluation.series.windows import cut, origins, spread
 from fedloom.evaluation.series.zeroshot import forecast_rows, imputation_rows, unseen_rows
 from fedloom.federation.tasks.series import SeriesWindows
 
