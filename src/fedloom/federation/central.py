@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fedloom.errors import InputError
 from fedloom.federation.method import Method, Moment, Outcome, Tensors
 from fedloom.federation.stack import Bound, StackedBound
-from fedloom.federation.tasks.forecast import DAYS_PER_WEEK, ForecastTask, Windows
+from fedloom.federation.tasks.forecast import ForecastTask, Windows
 
 
 class Scene(NamedTuple):
@@ -78,11 +78,10 @@ class Centre(nn.Module):
 
     def scene(self, batch: Windows) -> Scene:
         """The clients' windows as the network sees them."""
-        week, back = DAYS_PER_WEEK * self.slots_per_day, torch.arange(1 - batch.x.shape[-1], 1, device=batch.x.device)
-        clock_BT = (batch.clock[0, :, 1] * self.slots_per_day + batch.clock[0, :, 0])[:, None] + back
-        slot_BT, weekday_BT = clock_BT % self.slots_per_day, clock_BT % week // self.slots_per_day
+        steps_T = torch.arange(1 - batch.x.shape[-1], 1, device=batch.x.device)
+        slot_CBT, weekday_CBT = batch.clock_at(steps_T, self.slots_per_day)
         x_NBT, y_NBH = (v[self.order] * self.gain + self.lift for v in (batch.x, batch.y))
-        return Scene(x_NBT, slot_BT, weekday_BT, y_NBH, batch.mask[self.order])
+        return Scene(x_NBT, slot_CBT[0], weekday_CBT[0], y_NBH, batch.mask[self.order])
 
     def forward(self, batch: Windows) -> Tensor:
         """Forecasts [C, B, H] in each client's own scale."""

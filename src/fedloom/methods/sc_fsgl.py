@@ -40,12 +40,10 @@ class Extractor(nn.Module):
         self.recurrent = GRU(1 + code, width)
 
     def forward(self, batch: Windows) -> Tensor:
-        """The state after the last step. The clock runs back from there, whatever was done to it meanwhile."""
-        steps, week = batch.x.shape[-1], DAYS_PER_WEEK * self.slots_per_day
-        now_B = batch.clock[:, 1] * self.slots_per_day + batch.clock[:, 0]
-        slot_BT = (now_B[:, None] - torch.arange(steps - 1, -1, -1, device=now_B.device)) % week
-        hour, day = slot_BT % self.slots_per_day, slot_BT // self.slots_per_day
-        code_BTE = self.mix((self.time_of_day[hour] + self.weekday[day] + self.bias).relu())
+        """The state after the last step."""
+        steps_T = torch.arange(1 - batch.x.shape[-1], 1, device=batch.x.device)
+        hour_BT, day_BT = batch.clock_at(steps_T, self.slots_per_day)
+        code_BTE = self.mix((self.time_of_day[hour_BT] + self.weekday[day_BT] + self.bias).relu())
         return self.recurrent(torch.cat([batch.x[..., None], code_BTE], -1))[:, -1]
 
 

@@ -22,17 +22,10 @@ CALENDAR = 2  # channels that the clock gives: slot of the day and weekday
 
 
 def channels(batch: Windows, slots_per_day: int) -> Tensor:
-    """What a client reads, [..., T, F, B]: its reading, slot of the day and weekday in [0, 1], its own covariates.
-
-    The clock runs back from the last input step, so a window across a change of the clock is an hour off before it.
-    """
-    steps, week = batch.x.shape[-1], DAYS_PER_WEEK * slots_per_day
-    now = batch.clock[..., 1] * slots_per_day + batch.clock[..., 0]
-    back = torch.arange(steps - 1, -1, -1, device=now.device)
-    slot_TB = (now[..., None, :] - back[:, None]) % week
-    of_day, of_week = slot_TB % slots_per_day, slot_TB // slots_per_day
-    calendar = [of_day / max(1, slots_per_day - 1), of_week / (DAYS_PER_WEEK - 1)]
-    shared = torch.stack([batch.x.mT, *(c.to(batch.x.dtype) for c in calendar)], -2)
+    """What a client reads, [..., T, F, B]: its reading, slot of the day and weekday in [0, 1], its own covariates."""
+    slot_BT, weekday_BT = batch.clock_at(torch.arange(1 - batch.x.shape[-1], 1, device=batch.x.device), slots_per_day)
+    calendar = [slot_BT / max(1, slots_per_day - 1), weekday_BT / (DAYS_PER_WEEK - 1)]
+    shared = torch.stack([batch.x.mT, *(c.mT.to(batch.x.dtype) for c in calendar)], -2)
     return torch.cat([shared, batch.own.movedim(-3, -1)], -2)
 
 

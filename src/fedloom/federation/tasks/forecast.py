@@ -43,6 +43,15 @@ class Windows(NamedTuple):
     valid: Tensor
     own: Tensor
 
+    def clock_at(self, ahead_K: Tensor, slots_per_day: int) -> tuple[Tensor, Tensor]:
+        """Time-of-day slot and weekday, [..., B, K] each, of the steps so far ahead of the last input step.
+
+        Negative is back. The clock runs on from there, so beyond a change of the clock it is an hour off.
+        """
+        now_B = self.clock[..., 1] * slots_per_day + self.clock[..., 0]
+        then_BK = (now_B[..., None] + ahead_K) % (DAYS_PER_WEEK * slots_per_day)
+        return then_BK % slots_per_day, then_BK // slots_per_day
+
 
 @dataclass(frozen=True)
 class ForecastTask:
