@@ -117,9 +117,9 @@ def _coupled(step: Step, work: Work, exchange: Exchange, *args: Any) -> tuple[Te
     """
     trained, fixed, batch, start, noise = args
     leaves = {n: p.detach().requires_grad_() for n, p in trained.items()}
-    server = work.server | ({n: p[0] for n, p in leaves.items()} if step.at_server else {})
-    moment = Moment(start, noise, exchange, work.phase.progress, server)
     with torch.set_grad_enabled(bool(leaves)):
+        server = work.server | ({n: p[0] for n, p in leaves.items()} if step.at_server else {})
+        moment = Moment(start, noise, exchange, work.phase.progress, server)
         model = StackedBound(work.skeleton, fixed if step.at_server else leaves | fixed)
         outcome = step.loss(model, batch, moment)
         total = outcome.loss.sum()
