@@ -87,8 +87,10 @@ class ArtifactPlan:
     def arguments(self) -> list[str]:
         """What the scripts of tables and figures are told about the artifact."""
         of, published = self.artifact, ["--reference", *self.references] if self.artifact.reference else []
-        drawn = ["--draw", of.draw, "--options", as_json(of.options), "--foremost", self.foremost]
-        said = ["--scale", self.scale, "--caption", of.caption, "--notes", of.notes]
+        drawn = ["--draw", of.draw, "--options", as_json(of.options)]
+        # A shell command would lose what is empty.
+        drawn += ["--foremost", self.foremost] if self.foremost else []
+        said = ["--scale", self.scale, "--caption", of.caption, *(["--notes", of.notes] if of.notes else [])]
         named = ["--names", NAMES, "--labels", labels_of(self.datasets, self.shown_datasets)]
         shown = ["--panels", *self.panel_folders, "--partitions", *self.partition_folders, "--runs", *self.run_folders]
         return [*drawn, *said, *named, *published, *(["--adapted"] if of.adapted else []), *shown]

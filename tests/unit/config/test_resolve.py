@@ -213,6 +213,7 @@ def test_what_things_are_called_reaches_artifacts_and_no_run(plan_of: PlanOf) ->
     for artifact in before.artifacts:
         arguments = dataclasses.replace(artifact, datasets={"regimes": renamed}).arguments
         assert arguments[arguments.index("--labels") + 1] == '{"regimes": "Worlds"}'
+        assert all(arguments), "a shell command would lose what is empty"
 
 
 def test_a_target_must_name_artifacts(plan_of: PlanOf) -> None:
