@@ -117,14 +117,14 @@ class Cnfgnn(Method):
         return self._trained(model, batch, batch.x.new_zeros((*batch.x.shape[:2], self.params.hidden)), moment)
 
     def _trained(self, model: Bound, batch: Windows, context_CBD: Tensor, moment: Moment) -> Outcome:
-        forecast = model(batch, context_CBD, self._taught(model, moment))
+        forecast = model(batch, context_CBD, self.told(model["batches"], moment.noise["coin"]))
         return Outcome(torch.vmap(masked_mse)(forecast, batch), {"batches": model["batches"] + 1})
 
-    def _taught(self, model: Bound, moment: Moment) -> Tensor:
-        """Whether each client is fed the truth after each step, bool [C, 1, H]: with chance t / (t + exp(i / t))."""
-        decay, seen_C = self.params.decay, model["batches"]
-        chance_C = decay / (decay + (seen_C / decay).exp())
-        return (moment.noise["coin"] < chance_C[:, None])[:, None]
+    def told(self, batches_C: Tensor, coin_CH: Tensor) -> Tensor:
+        """Whether each client hears the truth after each step, bool [C, 1, H]: with chance t / (t + exp(i / t))."""
+        decay = self.params.decay
+        chance_C = decay / (decay + (batches_C / decay).exp())
+        return (coin_CH < chance_C[:, None])[:, None]
 
     # -- the server's graph network ----------------------------------------------------------------------------------
 
@@ -134,8 +134,8 @@ class Cnfgnn(Method):
         averaged = self._averaged(model, moment)
         with torch.no_grad():
             code_CBD = averaged(batch, method="encode")
-        context_CBD = self._context(code_CBD, moment, known)
-        forecast = averaged(batch, code_CBD, context_CBD, self._taught(model, moment), method="decode")
+        told, context_CBD = self.told(model["batches"], moment.noise["coin"]), self._context(code_CBD, moment, known)
+        forecast = averaged(batch, code_CBD, context_CBD, told, method="decode")
         return Outcome(torch.vmap(masked_mse)(forecast, batch))
 
     def _averaged(self, model: Bound, moment: Moment) -> Bound:
