@@ -36,10 +36,16 @@ VARIANTS = {
     "fedavg/patches": {},
     "fedprox/patches": {},
     "ffts/dbe": {},
+    "fuels/no_gate": {"gate": "none"},
+    "feddis/swapped": {"swapped": True},
     "dcrnn/no_graph": {"graph": "none"},
     "gwnet/no_graph": {"graph": "none"},
+    "cnfgnn/passes": {"passes": 2, "decay": 2.0},
 }
 SIZES = {
+    "fedgru": {"hidden": 5},
+    "fedgtp": {"hidden": 5},
+    "cnfgnn": {"hidden": 4, "width": 6, "message": 3},
     "atlas": {"encoder": "compact", "width": 8, "depth": 1, "prototypes": 4},
     "st_split_vfl": {"k": 1, "code": 3, "hidden": 5, "pretrain_epochs": 1},
     "split_vfl": {"partners": 2, "code": 3, "hidden": 5, "pretrain_epochs": 1},
@@ -48,6 +54,9 @@ SIZES = {
     "dcrnn": {"hidden": 5},
     "gwnet": {"channels": 4, "skip": 8, "end": 8, "embedding": 3},
     "stid": {"width": 4, "depth": 1},
+    "fuels": {"width": 6, "side": 16},
+    "feddis": {"width": 6, "bank": 7, "memory": 4},
+    "sc_fsgl": {"width": 6, "prototypes": 4, "code": 3},
 }
 
 
