@@ -43,8 +43,8 @@ class Extractor(nn.Module):
         """The state after the last step."""
         steps_T = torch.arange(1 - batch.x.shape[-1], 1, device=batch.x.device)
         hour_BT, day_BT = batch.clock_at(steps_T, self.slots_per_day)
-        code_BTE = self.mix((self.time_of_day[hour_BT] + self.weekday[day_BT] + self.bias).relu())
-        return self.recurrent(torch.cat([batch.x[..., None], code_BTE], -1))[:, -1]
+        code_BTF = self.mix((self.time_of_day[hour_BT] + self.weekday[day_BT] + self.bias).relu())
+        return self.recurrent(torch.cat([batch.x[..., None], code_BTF], -1))[:, -1]
 
 
 def as_buffers(module: nn.Module) -> nn.Module:
