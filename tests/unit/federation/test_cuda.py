@@ -15,9 +15,12 @@ from fedloom.federation.randomness import bits, client_keys
 from fedloom.federation.rounds import Federation
 from fedloom.methods.atlas import Atlas
 from fedloom.methods.central_lstm import CentralLstm
+from fedloom.methods.cnfgnn import Cnfgnn
 from fedloom.methods.dcrnn import Dcrnn
 from fedloom.methods.fedal import FeDaL
 from fedloom.methods.fedavg import FedAvg
+from fedloom.methods.fedgru import FedGru
+from fedloom.methods.fedgtp import FedGtp
 from fedloom.methods.ffts import FFTS
 from fedloom.methods.gwnet import Gwnet
 from fedloom.methods.local_lstm import LocalLstm
@@ -36,6 +39,9 @@ METHODS = [
     LocalLstm(LocalLstm.Params(), BiLstm(BiLstm.Params(hidden=5))),
     StSplitVfl(StSplitVfl.Params(k=1, code=3, hidden=5, pretrain_epochs=1)),
     CentralLstm(CentralLstm.Params(hidden=5)),
+    FedGru(FedGru.Params(hidden=5)),
+    FedGtp(FedGtp.Params(hidden=5)),
+    Cnfgnn(Cnfgnn.Params(hidden=4, width=6, message=3)),
     Dcrnn(Dcrnn.Params(hidden=5)),
     Gwnet(Gwnet.Params(channels=4, skip=8, end=8, embedding=3)),
     Stid(Stid.Params(width=4, depth=1)),
