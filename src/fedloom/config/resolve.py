@@ -16,9 +16,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fedloom.config.artifact import ArtifactPlan, RunKey
 from fedloom.config.checks import check, choose, one_of
 from fedloom.config.dataset import AnyDataset, read_dataset
-from fedloom.config.plan import ArtifactPlan, Plan, RunKey, Spec
+from fedloom.config.plan import Plan, Spec
 from fedloom.config.scale import Group, Scale, StudyRuns, read_scale
 from fedloom.config.settings import Settings, seed_list
 from fedloom.config.study import Study, read_study

@@ -1,1 +1,1 @@
-"""Tables, figures and the page. A study's artifacts are functions in ``studies/{study}.py``, found by their names."""
+"""Tables, figures and the page: drawing functions, which the artifacts of studies name."""

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fedloom.config.plan import Plan, RunKey
+from fedloom.config.artifact import RunKey
+from fedloom.config.plan import Plan
 from fedloom.config.resolve import as_text, read_plan
 from fedloom.config.settings import Settings
 from fedloom.errors import InputError
