@@ -225,6 +225,6 @@ def test_a_target_must_name_artifacts(plan_of: PlanOf) -> None:
 def test_a_key_that_stands_twice_is_an_error_not_a_loss(tmp_path: Path, repository: Path) -> None:
     shutil.copytree(repository / "config", tmp_path / "config")
     path = tmp_path / "config" / "scales" / "quick.yaml"
-    path.write_text(path.read_text() + "\nthreads: 2\n")
-    with pytest.raises(InputError, match="key 'threads' stands twice"):
+    path.write_text(path.read_text() + "\nprotocol: {}\n")
+    with pytest.raises(InputError, match="key 'protocol' stands twice"):
         read_plan(tmp_path / "config", Settings())
