@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
-from safetensors.numpy import load_file
+import pandas as pd
 
 RUNS = ("atlas/base", "atlas/A.1", "fedavg/base", "persistence/base")
 TRAININGS = {f"train {run} on tiny, seed 0" for run in RUNS}
@@ -44,14 +45,21 @@ def test_touching_and_commenting_every_source_file_reruns_nothing(built) -> None
     assert built.planned() == set()
 
 
-def test_a_learning_rate_reruns_its_method_and_what_shows_it(built) -> None:
-    built.edit("config/scales/tiny.yaml", "depth: 1}, fedavg", "depth: 1, lr: 0.01}, fedavg")
-    assert built.planned() == jobs_of("atlas") | ARTIFACTS
-    other, mine = (built.folder(method) / "weights.safetensors" for method in ("fedavg", "atlas"))
-    before = other.stat(), load_file(mine)
+def test_a_learning_rate_reruns_its_method_alone_and_where_that_diverges_the_tables_say_so(built) -> None:
+    built.edit("config/scales/tiny.yaml", "fedavg: {lr: 0.001}", "fedavg: {lr: 1.0e+30}")
+    assert built.planned() == jobs_of("fedavg") | {"atlas/table1", "atlas/figure_curves"} | COLLECTED
+    other = built.folder("atlas") / "weights.safetensors"
+    before = other.stat()
     built.run()
-    assert other.stat() == before[0]
-    assert any((load_file(mine)[name] != value).any() for name, value in before[1].items())
+    assert other.stat() == before
+    record = json.loads((built.folder("fedavg") / "run.json").read_text())
+    assert record["verdict"] == "diverged"
+    assert "not finite" in record["reason"]
+    assert pd.read_parquet(built.folder("fedavg") / "metrics.parquet")["value"].isna().all()
+    table = (built.root / "results" / "atlas" / "table1.md").read_text()
+    row = next(line for line in table.splitlines() if "FedAvg" in line)
+    assert "diverged" in row
+    assert "diverged" not in table.replace(row, "")
     assert built.planned() == set()
 
 
