@@ -28,7 +28,8 @@ def budget(shown: Shown) -> str:
         specs = [shown.record(folder)["spec"] for folder in runs["folder"]]
         strides = sorted({spec["protocol"]["train_stride"] for spec in specs})
         before = sorted({spec["params"]["pretrain_epochs"] for spec in specs if "pretrain_epochs" in spec["params"]})
-        windows = "every training window" if strides == [1] else f"one training window in {_either(strides)} an epoch"
+        either = " or ".join(map(str, strides))
+        windows = "every training window" if strides == [1] else f"one training window in {either} an epoch"
         epochs = f", {numbered(before, 'epoch', ' or ')} of autoencoding before" if before else ""
         said.setdefault(windows + epochs, []).append(shown.label(str(dataset)))
     alike = [what if len(said) == 1 else f"{what} on {' and '.join(labels)}" for what, labels in said.items()]
@@ -68,7 +69,3 @@ def counted(count: int, what: str) -> str:
 def numbered(counts: Collection[int], what: str, between: str) -> str:
     """One of several numbers of things: 1/12 rounds, 2 or 5 epochs."""
     return f"{between.join(map(str, counts))} {what}{'' if list(counts) == [1] else 's'}"
-
-
-def _either(numbers: list[int]) -> str:
-    return " or ".join(map(str, numbers))

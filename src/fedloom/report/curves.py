@@ -12,7 +12,7 @@ from matplotlib.ticker import LogFormatter, MaxNLocator
 from fedloom.report.captions import told
 from fedloom.report.figure import MEGABYTE, Figure, Look, banded, grid, legend, looks
 from fedloom.report.names import Run
-from fedloom.report.shown import Shown, runs_in
+from fedloom.report.shown import Shown
 
 ROW_HEIGHT, LEGEND_HEIGHT = 2.5, 0.5
 
@@ -46,11 +46,10 @@ def curves(shown: Shown, options: CurveOptions) -> Figure:
     """Draw, a row a dataset, a logged quantity by round (left) and by megabyte sent up by the federation (right)."""
     datasets, label = shown.datasets, options.label
     drawn, axes = grid(len(datasets), 2, ROW_HEIGHT, LEGEND_HEIGHT, sharey="row")
-    runs = runs_in(shown.runs)
-    styles = looks(runs)
+    styles = looks(shown.compared)
     handles: dict[str, Line2D] = {}
     for (by_round, by_megabyte), dataset in zip(axes, datasets, strict=True):
-        found = {run: curve(shown, dataset, run, options.quantity) for run in runs}
+        found = {run: curve(shown, dataset, run, options.quantity) for run in styles}
         present = {run: value for run, value in found.items() if value is not None}
         for run, value in present.items():
             handles[shown.names.run(run)] = _draw(by_round, by_megabyte, value, styles[run])

@@ -98,6 +98,14 @@ class Shown:
         return self.labels.get(dataset) or self.panels[dataset]["part"] or dataset
 
     @property
+    def compared(self) -> list[Run]:
+        """The methods' variants that are shown, in order, those of the method that the study proposes first.
+
+        Columns, legends and colours follow it, so that a method looks the same in all figures of the same runs.
+        """
+        return self.foremost_first(runs_in(self.runs))
+
+    @property
     def ours(self) -> Run:
         """The base of the method that the study proposes."""
         return self.foremost, "base"

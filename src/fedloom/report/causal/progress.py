@@ -16,7 +16,7 @@ from fedloom.report.curves import Curve, over_seeds
 from fedloom.report.figure import Figure, Look, banded, grid, legend, looks
 from fedloom.report.names import Run
 from fedloom.report.numbers import ROW, pick, with_parts
-from fedloom.report.shown import Shown, of_run, runs_in
+from fedloom.report.shown import Shown, of_run
 
 METRIC = "pehe_root"
 STAYS = 3
@@ -35,7 +35,7 @@ def convergence(shown: Shown) -> Figure:
     frame = by_round(shown)
     datasets = [dataset for dataset in shown.datasets if dataset in set(frame["dataset"])]
     drawn, axes = grid(max(1, len(datasets)), 2, ROW_HEIGHT, LEGEND_HEIGHT, sharey="row")
-    styles = looks(shown.foremost_first(runs_in(shown.runs)))
+    styles = looks(shown.compared)
     handles: dict[str, Artist] = {}
     reached: list[str] = []
     for (left, right), dataset in zip(axes, datasets, strict=False):

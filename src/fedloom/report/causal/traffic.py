@@ -11,7 +11,7 @@ from fedloom.report.causal.utility import downstream
 from fedloom.report.figure import MEGABYTE, Figure, dots, legend, tiles
 from fedloom.report.names import Run
 from fedloom.report.numbers import pick, tidy
-from fedloom.report.shown import Shown, runs_in
+from fedloom.report.shown import Shown
 
 ROW_HEIGHT, LEGEND_HEIGHT = 2.7, 0.6
 LEVELS = {"real": ("trained on real data", "--"), "shuffled": ("shuffled outcomes", ":")}
@@ -24,7 +24,7 @@ def auc_by_traffic(shown: Shown) -> Figure:
     auc = downstream(frame, "tstr_auc")
     datasets = [dataset for dataset in shown.datasets if dataset in set(auc["dataset"])]
     drawn, axes = tiles(len(datasets), 2, ROW_HEIGHT, LEGEND_HEIGHT)
-    styles = dots(shown.foremost_first(runs_in(auc)))
+    styles = dots(shown.compared)
     handles: dict[str, Any] = {}
     for ax, dataset in zip(axes, datasets, strict=False):
         by_run = auc[auc["dataset"] == dataset].set_index(["method", "variant"])

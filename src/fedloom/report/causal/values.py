@@ -29,11 +29,11 @@ def values(shown: Shown) -> Figure:
     drawn, axes = grid(len(datasets), 2, ROW_HEIGHT, LEGEND_HEIGHT, sharey="row")
     handles: dict[str, Any] = {}
     others: dict[str, Any] = {}
-    runs, first = shown.foremost_first(runs_in(frame)), []
-    by_name, of_estimator = dots(runs), dots(SHOWN)
+    first: list[str] = []
+    by_name, of_estimator = dots(shown.compared), dots(SHOWN)
     for (by_estimator, by_method), dataset in zip(axes, datasets, strict=True):
         of = frame[frame["dataset"] == dataset]
-        own = [run for run in runs if run in runs_in(of)]
+        own = [run for run in shown.compared if run in runs_in(of)]
         best = practical(of)
         main = of_run(of, own[0])
         series = {e: pick(main, estimator=e, propensity=best) for e in SHOWN}

@@ -13,7 +13,7 @@ from fedloom.errors import InputError
 from fedloom.report.captions import budget, told
 from fedloom.report.costs import mean_costs
 from fedloom.report.figure import MEGABYTE, Figure, Look, dots, grid, legend
-from fedloom.report.shown import Shown, of_run, runs_in
+from fedloom.report.shown import Shown, of_run
 
 HEIGHT = 3.4
 PANELS = (
@@ -46,7 +46,7 @@ def fit(clients: np.ndarray, sizes: np.ndarray) -> Line:
 def growth(shown: Shown) -> Figure:
     """Draw model size (left) and traffic (right) against the number of clients, with the linear law through each."""
     frame = mean_costs(shown)
-    styles = dots(runs_in(frame))
+    styles = dots(shown.compared)
     drawn, axes = grid(1, len(PANELS), HEIGHT)
     handles: dict[str, Line2D] = {}
     said: list[str] = []

@@ -12,7 +12,7 @@ from fedloom.report.cells import first, mean_over
 from fedloom.report.layout import Cell, Table
 from fedloom.report.numbers import pick, published
 from fedloom.report.series.numbers import HEADLINE, numbers, of_methods
-from fedloom.report.shown import Shown, of_run, runs_in
+from fedloom.report.shown import Shown, of_run
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ LINES = (
 def tasks(shown: Shown, options: TaskOptions) -> Table:
     """Every task's headline metric by method, mean over held-out sets, with a reference row's and the paper's."""
     frame = numbers(shown, *{line.of["task"] for line in LINES})
-    runs = shown.foremost_first(runs_in(shown.runs))
+    runs = shown.compared
     several = len(shown.datasets) > 1
     header = [("", shown.names.run(run)) for run in runs] + [("", "reference"), ("", "which"), ("", "sets")]
     header.append((shown.names.run(shown.ours), "paper"))

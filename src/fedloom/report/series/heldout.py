@@ -13,7 +13,7 @@ from fedloom.report.layout import EMPTY, Cell, Table
 from fedloom.report.names import Run
 from fedloom.report.numbers import pick, published
 from fedloom.report.series.numbers import numbers, of_methods
-from fedloom.report.shown import Shown, of_run, runs_in
+from fedloom.report.shown import Shown, of_run
 
 METRICS = ("mse", "mae")
 NAIVE = ("seasonal_naive", "window_mean")
@@ -34,7 +34,7 @@ class ZeroShotOptions:
 def zero_shot(shown: Shown, options: ZeroShotOptions) -> Table:
     """Zero-shot forecasts by set and horizon beside seasonal-naive and the past mean, with the published models."""
     frame = numbers(shown, "forecast")
-    runs, word, ours = shown.foremost_first(runs_in(shown.runs)), shown.names.word, shown.names.run(shown.ours)
+    runs, word, ours = shown.compared, shown.names.word, shown.names.run(shown.ours)
     header = [(shown.names.run(run), word(metric)) for run in runs for metric in METRICS]
     header += [(word(name), word(metric)) for name in NAIVE for metric in METRICS]
     header += [(ours, "against the two"), *(("paper", word(metric)) for metric in METRICS)]
@@ -65,7 +65,7 @@ def zero_shot(shown: Shown, options: ZeroShotOptions) -> Table:
 def full_shot(shown: Shown) -> Table:
     """Forecasts after one epoch on each set, by horizon, beside the zero-shot ones of the same runs."""
     frame = numbers(shown, "full_shot", "forecast")
-    runs, word, ours = shown.foremost_first(runs_in(shown.runs)), shown.names.word, shown.names.run(shown.ours)
+    runs, word, ours = shown.compared, shown.names.word, shown.names.run(shown.ours)
     header = [(shown.names.run(run), word(metric)) for run in runs for metric in METRICS]
     header += [(f"{shown.names.run(run)}, zero-shot", word("mse")) for run in runs]
     header += [(word("seasonal_naive"), word("mse")), *((f"{ours}, paper", word(metric)) for metric in METRICS)]

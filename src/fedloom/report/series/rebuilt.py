@@ -41,7 +41,7 @@ class AblationOptions:
 def reconstruction(shown: Shown, options: ReconstructionOptions) -> Table:
     """Masked reconstruction by method and federation, with interpolation beside it and the paper's values."""
     frame = numbers(shown, "reconstruction")
-    runs = shown.foremost_first(runs_in(shown.runs))
+    runs = shown.compared
     groups = Grouping().of(runs, {run: shown.names.group_of(run) for run in runs})
     columns = Columns()
     for dataset in shown.datasets:
@@ -87,7 +87,7 @@ def _add_published(shown: Shown, columns: Columns) -> None:
 def ablations(shown: Shown, options: AblationOptions) -> Table:
     """A method without its parts and in other forms, each against its own base, and its parts on other methods."""
     frame = numbers(shown, "reconstruction", "forecast")
-    runs = shown.foremost_first(runs_in(shown.runs))
+    runs = shown.compared
     groups = Grouping(options.groups, options.rest).of(runs, {run: shown.names.group_of(run) for run in runs})
     columns = Columns()
     for dataset in shown.datasets:

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from fedloom.report.captions import steps, told
 from fedloom.report.figure import WIDTH, Figure, Look, legend, looks, tiles
 from fedloom.report.names import Run
-from fedloom.report.shown import Shown, runs_in
+from fedloom.report.shown import Shown
 
 ROW_HEIGHT, LEGEND_HEIGHT, LEAST_HEIGHT = 1.75, 0.5, 2.4
 COLUMNS = 2
@@ -85,7 +85,7 @@ def _drawn(
     shown: Shown, kind: str, draw: Callable[[Axes, Arrays], Backdrop], titled: Callable[[str], str], along: str
 ) -> matplotlib.figure.Figure:
     """Draw a panel for every section below ``kind`` (``titled`` in print), the methods' answers over its backdrop."""
-    styles = looks(runs_in(shown.runs))
+    styles = looks(shown.compared)
     found = _arrays(shown, kind, list(styles))
     panels = [(dataset, section) for dataset, runs in found.items() for section in _sections(runs)]
     drawn, axes = tiles(len(panels), COLUMNS, ROW_HEIGHT, LEGEND_HEIGHT)
