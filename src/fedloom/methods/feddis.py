@@ -4,9 +4,10 @@ Zhou et al. 2026 (WWW). Its text was not to be had, so its published code is the
 its graph is the number 1 + |E|^2, the read-out of its graph has one entry, whose regulariser is constant and left out.
 
 Not copied: targets below 5 left out of loss and metric; last batches dropped; a bank that learns from test windows; an
-optimiser and a plateau schedule made anew every round (so the schedule never acts, and the rate is constant here); a
-read-out of the graph that each client draws for itself (here one for all, or likeness would mean nothing). The error is
-in each client's own deviations, as everywhere here, not in raw units.
+optimiser made anew every round for tensors that never left; encoders and read-outs of the graph that each client draws
+for itself (here one start and one read-out for all, or neither their mean nor likeness would mean anything); codes that
+change places on their way to the loss (see ``swapped``). Left out: the rate is halved where the mean validation loss
+stalls, which no method sees here. The error is in each client's own deviations, as everywhere here, not in raw units.
 """
 
 from __future__ import annotations
