@@ -15,14 +15,12 @@ from torch import Tensor, nn
 from fedloom.errors import InputError
 from fedloom.federation.method import Clients, Method, Moment, Noise, Outcome, Phase, Step
 from fedloom.federation.optim import Adam
-from fedloom.federation.stack import Bound
+from fedloom.federation.stack import Bound, Tensors
 from fedloom.federation.tasks.forecast import ForecastTask, Windows
 from fedloom.models.bilstm import below
 from fedloom.models.forecaster import masked_mse
 from fedloom.models.layers.graph_network import GraphNetwork
 from fedloom.models.layers.seq2seq import SeqToSeq
-
-Tensors = dict[str, Tensor]
 
 
 class Sensor(SeqToSeq):
@@ -40,8 +38,10 @@ class Cnfgnn(Method):
 
     A context is the graph network's answer to all clients' codes of one moment. The server keeps the graph, in which
     every client also reads itself, and one more node that sums up all. Contexts are stale while clients train, by
-    design: they come from the weights with which the round began, zeros in round 0. The authors' code scales by all
-    sensors and averages the errors of batches; here scaler and metric are the project's.
+    design: they come from the weights with which the round began, zeros in round 0. They are made when a client asks
+    for them, not stored for all windows, and are the same numbers. The authors' code scales by all sensors, averages
+    the errors of batches and takes 128 windows a minibatch at clients and 48 at the server; here scaler, metric and
+    minibatch are the project's. A missing truth is never told.
     """
 
     name = "cnfgnn"

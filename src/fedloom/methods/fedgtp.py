@@ -13,11 +13,9 @@ from torch import Tensor
 
 from fedloom.federation.method import Clients, Method, Moment, Outcome, Phase, Step
 from fedloom.federation.optim import Adam
-from fedloom.federation.stack import Bound
+from fedloom.federation.stack import Bound, Tensors
 from fedloom.federation.tasks.forecast import ForecastTask, Windows
 from fedloom.models.layers.tensor_graph import NodeForecaster, forecast
-
-Tensors = dict[str, Tensor]
 
 
 class FedGtp(Method):
@@ -25,7 +23,8 @@ class FedGtp(Method):
 
     Sums come back as plain numbers: no gradient returns through them, not even to a client's own share. The authors'
     code shuffles windows before it splits them, scales by whole series, reports unmasked errors and drops the last
-    batch; none of that is done here. The graph is learned: the task's is not used.
+    batch; none of that is done here. Its gates' sums have no scale, so they grow with the clients: that is published,
+    and kept. The graph is learned: the task's is not used.
     """
 
     name = "fedgtp"

@@ -7,15 +7,12 @@ powers times sums over nodes, and no node needs another's vector or state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 
 from fedloom.federation.exchange import Exchange
+from fedloom.federation.stack import Tensors
 from fedloom.models.bilstm import below
-
-Tensors = Mapping[str, Tensor]
 
 
 def kronecker_powers(vector_CD: Tensor, order: int) -> list[Tensor]:
