@@ -94,11 +94,11 @@ def _draw(ax: Axes, respect: str, some: pd.DataFrame) -> str:
         ends = np.array([some[respect].min(), some[respect].max()], dtype=np.float64)
         ax.plot(ends, np.exp(line.intercept) * ends**line.slope, "--", color="0.4", lw=1)
         interval = "" if np.isnan(line.lo) else f" [{line.lo:.3f}, {line.hi:.3f}]"
-        ax.set_title(f"slope {line.slope:+.3f}{interval}")
+        ax.set_title(f"slope {line.slope:+.3f}")
         said = f"{RESPECTS[respect]}: {line.slope:+.3f}{interval} from {len(some)} runs"
     ax.set(xscale="log", yscale="log", xlabel=RESPECTS[respect])
     ticks = sorted(set(some[respect]))
-    ax.set_xticks(ticks, [f"{tick:,.4g}" for tick in ticks])
+    ax.set_xticks(ticks, [f"{tick:,.0f}" if tick >= 1 else f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
     return said
 
