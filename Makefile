@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: run smoke report test test-all lint
+.PHONY: run smoke report test test-all lint bench bench-gpu
 .DEFAULT_GOAL := run
 
 run: $(READY)  ## the pipeline that config/config.yaml asks for
@@ -30,6 +30,20 @@ lint: $(READY)
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/python workflow/lint.py
 	$(BIN)/mypy
+
+bench: .venv-bench/ready  ## how fast training is beside a plain loop, pfl and Flower: results/bench (BENCH="throughput --clients 10" for less)
+	.venv-bench/bin/python -m bench $(BENCH)
+
+bench-gpu:  ## the like on a CUDA device, and all tests for one; from src, with what PYTHON has installed
+	PYTHONPATH=src:. $(PYTHON) -m bench throughput ceiling --device cuda --peers loop --clients 207 --batches 256 --repeats 2
+	PYTHONPATH=src:. $(PYTHON) -m pytest --noconftest -m gpu $$(grep -rl mark.gpu tests)
+
+# The peers contradict the lock file: an environment of their own, with the lock file's versions of what trains.
+.venv-bench/ready: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv-bench
+	grep -E '^(torch|numpy|scipy|pandas|pyarrow|safetensors)==' requirements.lock > .venv-bench/constraints.txt
+	.venv-bench/bin/python -m pip install --quiet --constraint .venv-bench/constraints.txt --editable '.[bench]'
+	@touch $@
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedloom needs Python 3.11 or newer; set PYTHON=...")'
