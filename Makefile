@@ -36,7 +36,7 @@ bench: .venv-bench/ready  ## how fast training is beside a plain loop, pfl and F
 
 bench-gpu:  ## the like on a CUDA device, and all tests for one; from src, with what PYTHON has installed
 	PYTHONPATH=src:. $(PYTHON) -m bench throughput ceiling --device cuda --peers loop --clients 207 --batches 256 --repeats 2
-	PYTHONPATH=src:. $(PYTHON) -m pytest --noconftest -m gpu $$(grep -rl mark.gpu tests)
+	PYTHONPATH=src:. $(PYTHON) -m pytest --noconftest -m gpu $$(grep -rl --include='*.py' mark.gpu tests)
 
 # The peers contradict the lock file: an environment of their own, with the lock file's versions of what trains.
 .venv-bench/ready: requirements.lock pyproject.toml
