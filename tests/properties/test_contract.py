@@ -41,6 +41,9 @@ VARIANTS = {
     "dcrnn/no_graph": {"graph": "none"},
     "gwnet/no_graph": {"graph": "none"},
     "cnfgnn/passes": {"passes": 2, "decay": 2.0},
+    "cast/no_graph": {"graph": "none"},
+    "stdn/no_graph": {"graph": "none"},
+    "fast/alone": {"agents": 0},
 }
 SIZES = {
     "fedgru": {"hidden": 5},
@@ -57,6 +60,9 @@ SIZES = {
     "fuels": {"width": 6, "side": 16},
     "feddis": {"width": 6, "bank": 7, "memory": 4},
     "sc_fsgl": {"width": 6, "prototypes": 4, "code": 3},
+    "cast": {"width": 4, "depth": 3, "environments": 3, "code": 2, "heads": 2, "hidden": (6, 8)},
+    "stdn": {"width": 4, "heads": 2, "order": 2, "codes": 3, "layers": 1},
+    "fast": {"width": 4, "layers": 1, "experts": 2, "agents": 2},
 }
 
 
