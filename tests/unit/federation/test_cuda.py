@@ -14,9 +14,11 @@ from fedloom.federation.method import Method
 from fedloom.federation.randomness import bits, client_keys
 from fedloom.federation.rounds import Federation
 from fedloom.methods.atlas import Atlas
+from fedloom.methods.cast import Cast
 from fedloom.methods.central_lstm import CentralLstm
 from fedloom.methods.cnfgnn import Cnfgnn
 from fedloom.methods.dcrnn import Dcrnn
+from fedloom.methods.fast import Fast
 from fedloom.methods.fedal import FeDaL
 from fedloom.methods.fedavg import FedAvg
 from fedloom.methods.fedgru import FedGru
@@ -25,6 +27,7 @@ from fedloom.methods.ffts import FFTS
 from fedloom.methods.gwnet import Gwnet
 from fedloom.methods.local_lstm import LocalLstm
 from fedloom.methods.st_split_vfl import StSplitVfl
+from fedloom.methods.stdn import Stdn
 from fedloom.methods.stid import Stid
 from fedloom.methods.weekly_profile import WeeklyProfile
 from fedloom.models.bilstm import BiLstm
@@ -45,6 +48,9 @@ METHODS = [
     Dcrnn(Dcrnn.Params(hidden=5)),
     Gwnet(Gwnet.Params(channels=4, skip=8, end=8, embedding=3)),
     Stid(Stid.Params(width=4, depth=1)),
+    Cast(Cast.Params(width=4, depth=3, environments=3, code=2, heads=2, hidden=(6, 8))),
+    Stdn(Stdn.Params(width=4, heads=2, order=2, codes=3, layers=1)),
+    Fast(Fast.Params(width=4, layers=1, experts=2, agents=2)),
     FeDaL(FeDaL.Params(core_rows=3, core_share=0.06, core_steps=2), PatchTransformerModel(PATCHES)),
     FFTS(FFTS.Params(), PatchTransformerModel(replace(PATCHES, dbe=True))),
 ]

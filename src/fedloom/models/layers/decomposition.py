@@ -15,7 +15,7 @@ from fedloom.models.layers.norm import BatchNorm
 
 
 def positions(adjacency_NN: Tensor, count: int) -> Tensor:
-    """The ``count`` smoothest eigenvectors of the graph's normalised Laplacian but for the smoothest of all, [N, count].
+    """The smoothest ``count`` eigenvectors [N, count] of the graph's normalised Laplacian, all but the very first.
 
     Edges count both ways. A node without edges is at zero, as is everyone along vectors that a small graph has not. Of
     a vector and its negative, that is taken whose largest entry is positive.
