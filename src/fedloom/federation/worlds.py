@@ -23,14 +23,22 @@ STEPS_AT_ONCE = 2**18  # client-steps (times draws and policies) that one call h
 class Answers(Protocol):
     """What a method of this family, or its client model, answers with one client's weights.
 
-    ``latent_width`` [D] is how many numbers of noise a simulated step needs; ``batch`` holds B sequences of L steps.
+    ``noise_width`` [D] is how many numbers of noise a simulated step needs, ``potential_draws`` over how many draws a
+    potential is a mean: 0 where it is known without any. ``batch`` holds B sequences of L steps.
     """
 
     @property
-    def latent_width(self) -> int: ...
+    def noise_width(self) -> int: ...
 
-    def potentials(self, model: Bound, batch: Trajectories, actions: Tensor) -> Tensor:
-        """Probability of the outcome under each of ``actions`` [A] at the logged histories, [B, L, A]."""
+    @property
+    def potential_draws(self) -> int: ...
+
+    def potentials(self, model: Bound, batch: Trajectories, actions: Tensor, noise: Tensor) -> Tensor:
+        """Probability of the outcome under each of ``actions`` [A] at the logged histories, [B, L, A].
+
+        ``noise`` [B, M, L, D] (normal) are M draws, as many as ``potential_draws``, the same for every action. The
+        prediction under the logged action finds them as ``moment.noise["potentials"]``.
+        """
 
     def simulate(
         self, model: Bound, batch: Trajectories, plans_PBW: Tensor, first: int, noise: Tensor, luck: Tensor
@@ -93,13 +101,17 @@ class World:
 
         Also the positions [n] of the part's sequences in the task's arrays, in the order of the rows.
         """
-        found, places = [], []
-        for at, exists, batch in self._batches(part, len(actions) + 1):
-            asked = self._every_client(lambda m, b: self.answers.potentials(m, b, actions), batch)
-            logged = torch.sigmoid(self._every_client(lambda m, b: self.method.predict(m, b, Moment({}, {})), batch))
+        found, places, draws = [], [], self.answers.potential_draws
+        for at, exists, batch in self._batches(part, max(1, draws) * (len(actions) + 1)):
+            noise, _ = self._noise(at, "potentials", (draws, self.task.longest))
+            asked = self._every_client(lambda m, b, z: self.answers.potentials(m, b, actions, z), batch, noise)
+            logged = torch.sigmoid(self._every_client(self._logged, batch, noise))
             found.append(torch.cat([asked, logged[..., None]], -1)[exists])
             places.append(at[exists])
         return torch.cat(found), torch.cat(places)
+
+    def _logged(self, model: Bound, batch: Trajectories, noise: Tensor) -> Tensor:
+        return self.method.predict(model, batch, Moment({}, {"potentials": noise}))
 
     def simulate(self, part: str, plans_PW: Tensor, first: int, draws: int, units: Tensor) -> tuple[Tensor, Tensor]:
         """Window means [draws, P, n] of the outcome's probability when each plan is followed from step ``first`` on.
@@ -168,6 +180,6 @@ class World:
         """Normal [C, B, *shape, D] and uniform [C, B, *shape] draws that belong to the sequences."""
         keys = derive(self.task.units[at_CB.flatten()], site)
         dtype, lead = self.task.dtype, at_CB.shape
-        z = normal(derive(keys, "latent"), (*shape, self.answers.latent_width), dtype)
+        z = normal(derive(keys, "latent"), (*shape, self.answers.noise_width), dtype)
         u = uniform(derive(keys, "outcome"), shape, dtype)
         return z.reshape(*lead, *z.shape[1:]), u.reshape(*lead, *u.shape[1:])

@@ -89,7 +89,7 @@ class LatentWorldModel(ClientModel):
 
     # -- what a trained world answers ------------------------------------------------------------------------------
 
-    def potentials(self, model: Bound, batch: Trajectories, actions: Tensor) -> Tensor:
+    def potentials(self, model: Bound, batch: Trajectories, actions: Tensor, noise: Tensor) -> Tensor:
         """Probability of the outcome under each of ``actions`` [A] at the logged histories, [B, L, A]."""
         return torch.sigmoid(model(batch, actions, method="potentials"))
 
@@ -124,9 +124,14 @@ class LatentWorldModel(ClientModel):
         return model(batch, noise, luck_t, luck_y, self.params.sampler_steps, method="generate")
 
     @property
-    def latent_width(self) -> int:
+    def noise_width(self) -> int:
         """Numbers of noise that a simulated step needs."""
         return Widths().latent
+
+    @property
+    def potential_draws(self) -> int:
+        """None: a potential is a mean already, read from the logged history."""
+        return 0
 
     # -- phase A: representation and decoders ---------------------------------------------------------------------
 

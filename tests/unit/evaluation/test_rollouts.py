@@ -63,7 +63,7 @@ def test_values_are_those_of_simulating_one_policy_window_and_step_at_a_time(mon
     def steady(
         self: World, at_CB: torch.Tensor, site: str, shape: tuple[int, ...]
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        z = torch.zeros(*at_CB.shape, *shape, self.answers.latent_width, dtype=self.task.dtype)
+        z = torch.zeros(*at_CB.shape, *shape, self.answers.noise_width, dtype=self.task.dtype)
         return z + 0.3, z[..., 0] + 0.5
 
     monkeypatch.setattr(World, "_noise", steady)
