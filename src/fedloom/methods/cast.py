@@ -134,11 +134,11 @@ class Cast(Central):
         code: int = 10  # numbers a step in an entry, and of a node's vector; as for Beijing's air
         order: int = 2  # polynomials of the pairs' Laplacian, and rounds of messages; as for PEMS08
         heads: int = 4
-        hidden: tuple[int, int] = (256, 512)  # of the head
+        hidden: tuple[int, ...] = (256, 512)  # of the head
         lag: int = 6  # steps between the lags at which windows are compared
         commitment: float = 0.25  # of codes to their entries; VQ-VAE, as the code's 1 moved both
         independence: float = 1.0  # of entities from environments
-        dropout: float = 0.3
+        dropout: float = 0.3  # of the class; the command line has 0.2
         graph: Literal["panel", "none"] = "panel"  # `none` is the same network without messages between neighbours
 
     def client(self, task: ForecastTask) -> nn.Module:
