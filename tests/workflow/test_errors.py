@@ -8,7 +8,7 @@ def test_one_clear_line_and_nothing_built(fresh) -> None:
     output = fresh.run(status=1)
     errors = [each for each in output.splitlines() if each.startswith("fedloom: error: ")]
     assert len(errors) == 1
-    line = "config/datasets/tiny.yaml: unknown key 'license', expected one of beside, files, licence, "
+    line = "config/datasets/tiny.yaml: unknown key 'license', expected one of beside, files, label, licence, "
     assert errors[0].startswith(f"fedloom: error: {line}")
     assert "Traceback" not in output
     assert not (fresh.root / "results").exists()
