@@ -21,8 +21,8 @@ from fedloom.errors import InputError
 from fedloom.federation.method import Method
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.rounds import Federation, State
-from fedloom.federation.stack import Tensors, compact
-from fedloom.federation.store import Saver, Store, below, log_frame, read_tensors, spread, write_tensors
+from fedloom.federation.stack import Tensors, below, compact
+from fedloom.federation.store import Saver, Store, log_frame, read_tensors, spread, write_tensors
 from fedloom.federation.task import Task
 from fedloom.federation.tasks import registry as tasks
 
@@ -47,7 +47,7 @@ class Run:
 
     def weights(self, selection: str) -> Tensors:
         """Weights [C, ...] of the ``selected`` or the ``last`` round, or of ``round{r}``, on the task's device."""
-        moved = {n: t.to(self.task.device) for n, t in below(self.tensors, selection).items()}
+        moved = {n: t.to(self.task.device) for n, t in below(self.tensors, f"{selection}/").items()}
         return spread(moved, len(self.task.ids))
 
     @property

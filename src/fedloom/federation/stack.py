@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -127,6 +127,11 @@ def stack_clients(
 def matching(names: list[str] | Tensors, prefixes: tuple[str, ...]) -> list[str]:
     """Parameter names that equal a prefix or lie below it (``encoder`` matches ``encoder.hour.weight``, "" all)."""
     return [n for n in names if any(not p or n == p or n.startswith(p + ".") for p in prefixes)]
+
+
+def below(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
+    """The tensors whose names start with ``prefix``, by the rest of their names (``encoder.`` or ``selected/``)."""
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
 
 
 def compact(weights: Tensors, prefix: str) -> Tensors:

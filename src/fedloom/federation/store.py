@@ -25,7 +25,7 @@ from torch import Tensor
 from fedloom.artifacts import atomic
 from fedloom.errors import InputError
 from fedloom.federation.rounds import Best, State
-from fedloom.federation.stack import compact
+from fedloom.federation.stack import below, compact
 
 LOG_COLUMNS = ["round", "client", "quantity", "value"]
 
@@ -34,11 +34,6 @@ def log_frame(log: list[tuple[int, str, str, float]]) -> pd.DataFrame:
     """A state's log as a table: round, client, quantity, value."""
     frame = pd.DataFrame(log, columns=LOG_COLUMNS)
     return frame.astype({"round": "int32", "client": "str", "quantity": "str", "value": "float64"})
-
-
-def below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names start with ``prefix/``, without it."""
-    return {n[len(prefix) + 1 :]: t for n, t in tensors.items() if n.startswith(prefix + "/")}
 
 
 def _checksum(tensors: dict[str, Tensor]) -> str:
@@ -145,20 +140,20 @@ class Store:
         device = next(iter([*fresh.params.values(), *fresh.buffers.values()]), torch.empty(0)).device
         moved = {n: t.to(device) for n, t in tensors.items() if n != "log"}
         moments: dict[str, dict[str, Tensor]] = {}
-        for name, tensor in below(tensors, "moments").items():
+        for name, tensor in below(tensors, "moments/").items():
             step, _, key = name.partition("/")
             moments.setdefault(step, {})[key] = tensor.to("cpu" if key.endswith("/count") else device)
         best_round, best_score = json.loads(metadata["best"])
         log = pd.read_parquet(io.BytesIO(tensors["log"].numpy().tobytes()))
         return State(
             round=int(metadata["round"]),
-            params=_as_before(below(moved, "params"), fresh.params),
-            buffers=_as_before(below(moved, "buffers"), fresh.buffers),
+            params=_as_before(below(moved, "params/"), fresh.params),
+            buffers=_as_before(below(moved, "buffers/"), fresh.buffers),
             moments=moments,
-            server=_as_before(below(moved, "server"), fresh.server),
-            best=Best(best_round, best_score, spread(below(moved, "best"), clients)),
+            server=_as_before(below(moved, "server/"), fresh.server),
+            best=Best(best_round, best_score, spread(below(moved, "best/"), clients)),
             log=[(int(r), str(c), str(q), float(v)) for r, c, q, v in log.itertuples(index=False)],
-            snapshots=below(tensors, "snapshots"),
+            snapshots=below(tensors, "snapshots/"),
         )
 
     def clear(self) -> None:

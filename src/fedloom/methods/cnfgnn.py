@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from fedloom.errors import InputError
 from fedloom.federation.method import Clients, Method, Moment, Noise, Outcome, Phase, Step
 from fedloom.federation.optim import Adam
-from fedloom.federation.stack import Bound, Tensors
+from fedloom.federation.stack import Bound, Tensors, below
 from fedloom.federation.tasks.forecast import ForecastTask, Windows
-from fedloom.models.bilstm import below
 from fedloom.models.forecaster import masked_mse
 from fedloom.models.layers.graph_network import GraphNetwork
+from fedloom.models.layers.recurrent import told_share
 from fedloom.models.layers.seq2seq import SeqToSeq
 
 
@@ -122,8 +122,7 @@ class Cnfgnn(Method):
 
     def told(self, batches_C: Tensor, coin_CH: Tensor) -> Tensor:
         """Whether each client hears the truth after each step, bool [C, 1, H]: with chance t / (t + exp(i / t))."""
-        decay = self.params.decay
-        chance_C = decay / (decay + (batches_C / decay).exp())
+        chance_C = told_share(batches_C, self.params.decay)
         return (coin_CH < chance_C[:, None])[:, None]
 
     # -- the server's graph network ----------------------------------------------------------------------------------
@@ -146,7 +145,7 @@ class Cnfgnn(Method):
         """Codes go up, unless the server has them; contexts come down, and in the server's passes gradients go up."""
         exchange, server = moment.exchange, moment.server
         assert exchange is not None
-        network = Bound(self._shape, below(server, "graph"))
+        network = Bound(self._shape, below(server, "graph."))
         code_CBD = exchange.to_server(code_CBD, gradient=False, known=known)
         return exchange.from_server(network(code_CBD, server["weights"], exchange.src, exchange.dst), gradient)
 

@@ -18,6 +18,7 @@ from fedloom.federation.method import Noise, Phase, Step
 from fedloom.federation.optim import Adam, stepped
 from fedloom.federation.tasks.forecast import ForecastTask
 from fedloom.models.layers.graph import DiffusionConv, both_directions, chebyshev, panel_graph
+from fedloom.models.layers.recurrent import told_share
 
 
 class DiffusionGRU(nn.Module):
@@ -99,7 +100,8 @@ class DcrnnNet(nn.Module):
             last_NB = self.output(h_NBD)[..., 0]
             forecasts.append(last_NB)
             if learning is not None:
-                told = learning.draws["told"][0, step] < told_share(self.params, learning.progress)
+                passed = last_NB.new_tensor(learning.progress * self.params.batches)
+                told = learning.draws["told"][0, step] < told_share(passed, self.params.tau)
                 last_NB = torch.where(told & (scene.mask_NBH[..., step] > 0), scene.y_NBH[..., step], last_NB)
         return torch.stack(forecasts, -1)
 
@@ -134,9 +136,3 @@ class Dcrnn(Central):
         rate = stepped(self.params.lr, self.params.milestones, 0.1, phase.progress)
         coins = {"told": Noise(("horizon",), "uniform", per_sample=False)}
         return (Step(self.loss, Adam(rate, clip=self.params.clip, eps=self.params.eps), noise=coins),)
-
-
-def told_share(params: Dcrnn.Params, progress: float) -> float:
-    """How often the decoder is told the truth: tau / (tau + exp(i / tau)) after i batches (Sec. 2.3, App. E)."""
-    passed = progress * params.batches / params.tau
-    return (1 + math.tanh((math.log(params.tau) - passed) / 2)) / 2

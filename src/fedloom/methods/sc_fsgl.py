@@ -17,9 +17,8 @@ from torch.func import functional_call
 
 from fedloom.federation.method import Clients, Method, Moment, Outcome, Phase, Step
 from fedloom.federation.optim import Adam
-from fedloom.federation.stack import Bound
+from fedloom.federation.stack import Bound, below
 from fedloom.federation.tasks.forecast import DAYS_PER_WEEK, ForecastTask, Windows
-from fedloom.models.bilstm import below
 from fedloom.models.forecaster import masked_mse
 from fedloom.models.layers.contrastive import nearer_than
 from fedloom.models.layers.recurrent import GRU
@@ -143,7 +142,7 @@ class ScFsgl(Method):
 
     def loss(self, model: Bound, batch: Windows, moment: Moment) -> Outcome:
         """The three terms, and the record of the extractor that this round compares with."""
-        previous = below(moment.start, "extractor")
+        previous = below(moment.start, "extractor.")
         forecast_BH, query_BD, nearest_BD, second_BD = model(batch, previous, method="read")
         contrast_B = nearer_than(query_BD, nearest_BD, second_BD, self.params.temperature)
         error = masked_mse(forecast_BH, batch)

@@ -18,9 +18,9 @@ from fedloom.errors import InputError
 from fedloom.federation.method import Clients, Method, Moment, Noise, Outcome, Phase, Step
 from fedloom.federation.optim import Adam
 from fedloom.federation.randomness import derive
-from fedloom.federation.stack import Bound, Tensors, matching
+from fedloom.federation.stack import Bound, Tensors, below, matching
 from fedloom.federation.tasks.forecast import ForecastTask, Windows
-from fedloom.models.bilstm import below, forecast, halved
+from fedloom.models.bilstm import forecast, halved
 from fedloom.models.forecaster import masked_mse
 from fedloom.models.layers.split import SplitClient, codes, degrees, parameters_held
 from fedloom.partition import graphs
@@ -108,7 +108,7 @@ class StSplitVfl(Method):
         """As many copies of the trained encoder as there are neighbours (Sec. 3, phase 1)."""
         if phase.name == "pretrain" or phase.round > 0:
             return {}
-        copied = below(clients.params, "encoder")
+        copied = below(clients.params, "encoder.")
         return {f"heads.{n}": p[:, None].expand_as(clients.params[f"heads.{n}"]) for n, p in copied.items()}
 
     def rebuild(self, model: Bound, batch: Windows, moment: Moment) -> Outcome:
@@ -123,10 +123,10 @@ class StSplitVfl(Method):
         """Forecasts [C, B, H]: encode, send, join what arrives, forecast (Sec. 3)."""
         assert moment.exchange is not None
         x_CTFB = model(batch, method="channels")
-        code_ETDB = codes(x_CTFB, below(model.tensors, "heads"), moment.exchange)
+        code_ETDB = codes(x_CTFB, below(model.tensors, "heads."), moment.exchange)
         received_CRTDB = moment.exchange.side_by_side(moment.exchange.send(code_ETDB), len(x_CTFB))
         joined_CTDB = received_CRTDB.movedim(1, 2).flatten(2, 3)
-        weights = below(model.tensors, "forecaster")
+        weights = below(model.tensors, "forecaster.")
         return forecast(joined_CTDB, weights, self.params.dropout, moment.noise.get("dropout"))
 
     def evaluated(self, server: Tensors, clients: Clients) -> Tensors:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from fedloom.federation.method import ClientModel, Moment, Noise, Outcome, Phase, Step
 from fedloom.federation.optim import Adam
-from fedloom.federation.stack import Bound
+from fedloom.federation.stack import Bound, below
 from fedloom.federation.tasks.forecast import DAYS_PER_WEEK, ForecastTask, Windows
 from fedloom.models.forecaster import masked_mse
 from fedloom.models.layers.lstm import LSTM, final_states
@@ -39,14 +39,9 @@ def halved(lr: float, every: int, phase: Phase) -> float:
     return lr * 0.5 ** (phase.round // every)
 
 
-def below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors below a prefix, by the rest of their names."""
-    return {n.removeprefix(f"{prefix}."): t for n, t in tensors.items() if n.startswith(f"{prefix}.")}
-
-
 def forecast(x_TFB: Tensor, weights: Mapping[str, Tensor], rate: float, draw_BD: Tensor | None) -> Tensor:
     """Forecasts [..., B, H]; where uniform draws [..., B, 2D] are given, final states below ``rate`` are dropped."""
-    states_DB = final_states(x_TFB, below(weights, "recurrent"))
+    states_DB = final_states(x_TFB, below(weights, "recurrent."))
     if draw_BD is not None:
         states_DB = states_DB * (draw_BD.mT >= rate) / (1 - rate)
     return (weights["output.weight"] @ states_DB + weights["output.bias"][..., None]).mT

@@ -47,6 +47,8 @@ def curves(shown: Shown, options: CurveOptions) -> Figure:
     datasets, label = shown.datasets, options.label
     drawn, axes = grid(len(datasets), 2, ROW_HEIGHT, LEGEND_HEIGHT, sharey="row")
     styles = looks(shown.compared)
+    for place, look in enumerate(styles.values()):
+        look["zorder"] = 3 - place / len(styles)  # the foremost run lies above all others
     handles: dict[str, Line2D] = {}
     for (by_round, by_megabyte), dataset in zip(axes, datasets, strict=True):
         found = {run: curve(shown, dataset, run, options.quantity) for run in styles}

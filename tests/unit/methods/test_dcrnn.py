@@ -14,7 +14,8 @@ from fedloom.check.problems import HORIZON, problem
 from fedloom.federation.central import Learning
 from fedloom.federation.method import Method
 from fedloom.federation.tasks.forecast import ForecastTask
-from fedloom.methods.dcrnn import Dcrnn, DiffusionGRU, told_share
+from fedloom.methods.dcrnn import Dcrnn, DiffusionGRU
+from fedloom.models.layers.recurrent import told_share
 
 
 def test_on_metr_la_it_has_the_published_size(metr_la_sized: ForecastTask) -> None:
@@ -78,11 +79,10 @@ def test_gates_start_open_and_weights_by_the_joint_convolution() -> None:
 
 
 def test_the_truth_is_told_as_often_as_the_paper_s_schedule_says() -> None:
-    params = Dcrnn.Params()
-    for progress in (0.0, 0.25, 0.4, 1.0):
-        i = progress * 37_500
-        assert told_share(params, progress) == pytest.approx(2000 / (2000 + math.exp(i / 2000)))
-    assert told_share(Dcrnn.Params(tau=1.0), 1.0) == 0.0
+    for i in (0.0, 9_375.0, 15_000.0, 37_500.0):
+        found = told_share(torch.tensor(i, dtype=torch.float64), 2000.0).item()
+        assert found == pytest.approx(2000 / (2000 + math.exp(i / 2000)))
+    assert told_share(torch.tensor(37_500.0), 1.0) == 0.0
 
 
 def test_the_decoder_hears_the_truth_of_the_step_before_where_the_coin_says_so_and_it_was_observed() -> None:

@@ -46,3 +46,11 @@ class GRU(nn.Module):
             h_BD = self.step(gates_BG, h_BD)
             states.append(h_BD)
         return torch.stack(states, 1)
+
+
+def told_share(passed: Tensor, decay: float) -> Tensor:
+    """How often a decoder is told the truth after ``passed`` minibatches: t / (t + exp(passed / t)), t the decay.
+
+    Scheduled sampling (Bengio et al. 2015) by the inverse sigmoid.
+    """
+    return torch.sigmoid(math.log(decay) - passed / decay)

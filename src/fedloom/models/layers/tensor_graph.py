@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fedloom.federation.exchange import Exchange
-from fedloom.federation.stack import Tensors
-from fedloom.models.bilstm import below
+from fedloom.federation.stack import Tensors, below
 
 
 def kronecker_powers(vector_CD: Tensor, order: int) -> list[Tensor]:
@@ -86,8 +85,8 @@ def forecast(tensors: Tensors, x_CBT: Tensor, exchange: Exchange) -> Tensor:
     hidden = tensors["output.weight"].shape[-1]
     layers = {name.split(".")[1] for name in tensors if name.startswith("cells.")}
     for layer in sorted(layers, key=int):
-        cell = below(tensors, f"cells.{layer}")
-        gate, update = (meeting.affine(below(cell, name)) for name in ("gate", "update"))
+        cell = below(tensors, f"cells.{layer}.")
+        gate, update = (meeting.affine(below(cell, f"{name}.")) for name in ("gate", "update"))
         h_CBD = x_CBT.new_zeros((*x_CBT.shape[:2], hidden))
         for step, now in enumerate(inputs):
             gates = torch.baddbmm(gate[1], meeting.mixed(torch.cat([now, h_CBD], -1)), gate[0]).sigmoid()
