@@ -13,6 +13,7 @@ from bench.growth import growth
 from bench.problem import Setting
 from bench.throughput import PEERS, throughput
 from fedloom.artifacts import atomic
+from fedloom.federation.runs import choose_device
 
 MODELS = ("mlp", "gru", "atlas")
 PARTS = ("throughput", "ceiling", "growth", "stages", "studies")
@@ -64,6 +65,7 @@ def run() -> None:
     unknown = set(asked.parts) - set(PARTS)
     if unknown:
         parser().error(f"parts: expected some of {', '.join(PARTS)}, found {min(unknown)!r}")
+    choose_device(asked.device)
     torch.set_num_threads(asked.threads)
     base = Setting(rounds=asked.rounds, device=asked.device)
     for part in asked.parts:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedloom.report.figure import Figure, dots, grid, legend, looks, style, write_figure
+from fedloom.report.figure import Figure, dots, grid, legend, style, write_figure
 
 
 def throughput(table: pd.DataFrame, out: Path) -> None:
@@ -14,13 +14,14 @@ def throughput(table: pd.DataFrame, out: Path) -> None:
     with style():
         models, batches = list(dict.fromkeys(table["model"])), sorted(set(table["batch"]))
         drawn, axes = grid(len(models), len(batches), 1.9, below=0.4, sharex=True)
-        look = looks(table["program"])
+        look = dots(table["program"])
         handles = {}
         for (row, model), (column, batch) in ((r, c) for r in enumerate(models) for c in enumerate(batches)):
             ax = axes[row, column]
             chosen = table[(table["model"] == model) & (table["batch"] == batch)]
             for program, line in chosen.groupby("program", sort=False):
-                (handles[str(program)],) = ax.loglog(line["clients"], line["samples_per_second"], **look[program])
+                drawn_as = look[program] | {"ls": "-"}
+                (handles[str(program)],) = ax.loglog(line["clients"], line["samples_per_second"], **drawn_as)
             ax.set(title=f"{model}, batch {batch}", xlabel="clients", ylabel="client-samples / s")
         legend(drawn, handles, 4)
         threads, device = table["threads"].iloc[0], table["device"].iloc[0]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from bench import ceiling, growth, loop, throughput
+from bench import ceiling, command, growth, loop, throughput
 from bench.problem import Problem, Setting
 from bench.studies import studies
 from fedloom.errors import InputError
@@ -98,3 +98,10 @@ def test_on_cuda_the_engine_ends_with_the_loops_weights() -> None:
     table = throughput.compare(replace(TINY, model="atlas", device="cuda"), ["loop"], repeats=1)
     assert torch.cuda.is_available()
     assert (table["apart"] < throughput.EQUAL).all()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["bench", "throughput", "--device", "cuda"])
+    with pytest.raises(InputError, match="expected a CUDA device"):
+        command.run()
