@@ -7,7 +7,7 @@ by its id), so that it is the same for every method, policy, batch and device.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,9 @@ class Answers(Protocol):
     """What a method of this family, or its client model, answers with one client's weights.
 
     ``noise_width`` [D] is how many numbers of noise a simulated step needs, ``potential_draws`` over how many draws a
-    potential is a mean: 0 where it is known without any. ``batch`` holds B sequences of L steps.
+    potential is a mean: 0 where it is known without any. ``source`` says what ``generate`` draws: contexts and outcomes
+    at least (``synthetic``), or outcomes alone (``partly_synthetic``), and is told beside all that is learned from
+    them. ``batch`` holds B sequences of L steps.
     """
 
     @property
@@ -32,6 +34,9 @@ class Answers(Protocol):
 
     @property
     def potential_draws(self) -> int: ...
+
+    @property
+    def source(self) -> Literal["synthetic", "partly_synthetic"]: ...
 
     def potentials(self, model: Bound, batch: Trajectories, actions: Tensor, noise: Tensor) -> Tensor:
         """Probability of the outcome under each of ``actions`` [A] at the logged histories, [B, L, A].
@@ -51,7 +56,7 @@ class Answers(Protocol):
     def generate(
         self, model: Bound, batch: Trajectories, noise: Tensor, luck_t: Tensor, luck_y: Tensor
     ) -> Trajectories:
-        """Synthetic sequences with the X, first A and length of ``batch``; ``noise`` [B, L, D], ``luck_*`` [B, L]."""
+        """Synthetic sequences with the X and length of ``batch``; ``noise`` [B, L, D], ``luck_*`` [B, L]."""
 
 
 def answers_of(method: Method) -> Answers:

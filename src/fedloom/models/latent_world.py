@@ -133,6 +133,11 @@ class LatentWorldModel(ClientModel):
         """None: a potential is a mean already, read from the logged history."""
         return 0
 
+    @property
+    def source(self) -> Literal["synthetic", "partly_synthetic"]:
+        """All but static features, first contexts and lengths is drawn."""
+        return "synthetic"
+
     # -- phase A: representation and decoders ---------------------------------------------------------------------
 
     def representation(self, model: Bound, batch: Trajectories, moment: Moment) -> Outcome:

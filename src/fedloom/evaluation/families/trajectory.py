@@ -124,7 +124,8 @@ class TrajectoryJudge(Judge):
     def _utility(self, world: World) -> list[Row]:
         """What a predictor learns from synthetic sequences."""
         learn, asked = self.train.sequences(world.generate("train")), self.test.sequences()
-        return utility_rows("synthetic", learn, asked, self.task.actions, self.task.ids, self.run.spec["seed"])
+        source = world.answers.source
+        return utility_rows(source, learn, asked, self.task.actions, self.task.ids, self.run.spec["seed"])
 
     def _snapshots(self) -> list[Row]:
         """Effects and values of windows by the weights of each round that was kept, with its number (from 0)."""
