@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from fedloom.federation.upload_noise import UploadNoise
 
 
 @dataclass(frozen=True)
@@ -14,7 +18,7 @@ class Protocol:
     ``validation_stride``, the same in every round and run. Neither follows the clock: every n-th window of a day would
     show a model the same times of day for ever. The weights of every ``snapshot_every``-th round and of the last one
     are kept for what must not be known while training (0: none are). ``precision`` is the floating-point type of
-    weights and data.
+    weights and data. ``noise`` is what is done to every upload before it leaves its client (None: nothing).
     """
 
     rounds: int = 200
@@ -27,8 +31,12 @@ class Protocol:
     validate_every: int = 1
     snapshot_every: int = 0
     precision: str = "float32"
+    noise: UploadNoise | None = None
 
     def __post_init__(self) -> None:
+        given: Any = self.noise
+        if isinstance(given, Mapping):  # a run's spec is plain data
+            object.__setattr__(self, "noise", UploadNoise(**given))
         for name in ("batch", "epochs", "train_stride", "validation_stride", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"protocol.{name}: expected at least 1, found {getattr(self, name)}")

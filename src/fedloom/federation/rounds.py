@@ -16,7 +16,7 @@ from fedloom.federation.local import Local, Work, train_clients, trainable
 from fedloom.federation.memory import clients_per_chunk
 from fedloom.federation.method import Clients, Method, Moment, Phase, Uploads
 from fedloom.federation.protocol import Protocol
-from fedloom.federation.randomness import draw_clients, name_key
+from fedloom.federation.randomness import derive, draw_clients, name_key
 from fedloom.federation.stack import (
     Bound,
     StackedBound,
@@ -29,6 +29,7 @@ from fedloom.federation.stack import (
     tensors_of,
 )
 from fedloom.federation.task import Task, Validation
+from fedloom.federation.upload_noise import disturbed
 
 EVALUATION_CHUNK = 2**16  # client-windows a prediction call takes at most
 RUNAWAY = 100.0  # times the first validation score: worse by so much than all but untrained, a run has diverged
@@ -83,6 +84,8 @@ class Federation:
     ) -> None:
         self.method, self.task, self.protocol, self.seed = method, task, protocol, seed
         self.backend = backend
+        if protocol.noise is not None and (method.couples or method.pools):
+            raise InputError(f"protocol.noise: expected a method whose clients only send uploads, found {method.name}")
         self.rounds = method.rounds(protocol.rounds)
         keys = torch.tensor([name_key("centre")]) if method.central else task.keys.cpu()
         self.skeleton, self._params, self._buffers = stack_clients(
@@ -237,7 +240,7 @@ class Federation:
                 clients = Clients(rows, sizes[rows], local.params, local.buffers, progress.means)
                 sent = method.upload(clients)
                 ledger.uploaded(rows, method.charged(sent, clients))
-                uploads.append(sent)
+                uploads.append(self._disturb(state, phase, clients, sent))
         if any(step.optimiser is not None for step in method.steps(phase)):
             self._note(state, f"{phase.name}_loss", losses)
         if state.diverged is None and phase.upload and uploads:
@@ -249,6 +252,18 @@ class Federation:
             took_part = Clients(drawn, sizes[drawn], _rows(state.params, drawn), _rows(state.buffers, drawn), joined)
             for quantity, value in method.round_log(state.server, took_part).items():
                 self._note(state, quantity, value)
+
+    def _disturb(self, state: State, phase: Phase, clients: Clients, sent: Tensors) -> Tensors:
+        """What reaches the server of an upload, as the protocol asks for noise."""
+        noise = self.protocol.noise
+        if noise is None or not sent:
+            return sent
+        keys = derive(self.task.keys[clients.positions], self.seed, "upload noise", phase.name, state.round)
+        received, length = disturbed(noise, sent, self.method.download(state.server, clients), keys)
+        at = clients.positions.tolist()
+        rows = zip(at, length.tolist(), strict=True)
+        state.log += [(state.round, self.task.ids[place], "upload_length", far) for place, far in rows]
+        return received
 
     def _download(self, server: Tensors, local: Local, ledger: Ledger) -> None:
         weights = self.task.sizes("train").to(self.task.device)[local.rows]
