@@ -22,15 +22,14 @@ from fedloom.federation.method import Method
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.rounds import Federation, State
 from fedloom.federation.stack import Tensors, below, compact
-from fedloom.federation.store import Saver, Store, log_frame, read_tensors, spread, write_tensors
+from fedloom.federation.store import Interrupted, Saver, Store, log_frame, read_tensors, spread, write_tensors
 from fedloom.federation.task import Task
 from fedloom.federation.tasks import registry as tasks
 
+OUTPUTS = (
+    "weights.safetensors", "snapshots.safetensors", "rounds.parquet", "run.json", "timing.parquet", "environment.json"
+)  # fmt: skip
 Maker = Callable[[dict[str, Any]], Method]  # a spec -> its method, with its client model
-
-
-class Interrupted(SystemExit):
-    """Training stopped on a signal after its state was saved; the same command goes on from there."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +96,9 @@ def train_run(
         raise InputError(f"{partition}: training samples: expected at least one, found none")
     store = Store(state_folder, _identity(spec, digest, [data, partition]))
     with store.locked():
+        if store.finished(out):
+            progress(1, 1, "trained by a process that outlived its Snakemake")
+            return
         saver = Saver(store, save_every_seconds)
         method = make(spec)
         trained_on: Any = task
@@ -113,7 +115,7 @@ def train_run(
 
         federation.run(state, after_round)
         if saver.stopped_by is not None and state.round < federation.rounds and state.diverged is None:
-            raise Interrupted(75)
+            raise Interrupted
         seconds = time.monotonic() - begun
         _write(federation, task, state, spec, digest, out)
         done = state.round - first
@@ -128,7 +130,7 @@ def train_run(
             "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
         }
         write_text(out / "environment.json", json.dumps(environment, indent=2, sort_keys=True) + "\n")
-        store.clear()
+        store.finish([out / name for name in OUTPUTS])
 
 
 def _write(federation: Federation, task: Task, state: State, spec: dict[str, Any], digest: str, out: Path) -> None:

@@ -22,7 +22,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from fedloom.artifacts import atomic
+from fedloom.artifacts import atomic, read_json, write_text
 from fedloom.errors import InputError
 from fedloom.federation.rounds import Best, State
 from fedloom.federation.stack import below, compact
@@ -42,6 +42,11 @@ def _checksum(tensors: dict[str, Tensor]) -> str:
         mixed.update(name.encode())
         mixed.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
     return mixed.hexdigest()
+
+
+def _hash(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -78,17 +83,28 @@ class Store:
         self.folder, self.identity = folder, identity
         self.path = folder / "state.safetensors"
         self.previous = folder / "state.previous.safetensors"
+        self.note = folder / "finished.json"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run's lock. Raises InputError naming the holder where another process has it."""
+        """Hold the run's lock; wait for it, naming the holder, while another process has it.
+
+        That is one whose Snakemake was killed: to fail here would end the rerun too.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / "lock", "a+") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                handle.seek(0)
-                raise InputError(f"{self.folder}: expected no other writer, found {handle.read().strip()}") from None
+            told = False
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if not told:
+                        handle.seek(0)
+                        holder = handle.read().strip()
+                        print(f"fedloom: {self.folder}: waits for {holder} to end", file=sys.stderr, flush=True)
+                    told = True
+                    time.sleep(0.5)
             handle.truncate(0)
             handle.write(f"process {os.getpid()} on {socket.gethostname()}")
             handle.flush()
@@ -156,10 +172,20 @@ class Store:
             snapshots=below(tensors, "snapshots/"),
         )
 
-    def clear(self) -> None:
-        """Remove the state once the run's outputs are in place."""
+    def finish(self, outputs: list[Path]) -> None:
+        """Remove the state now that the run's ``outputs`` are in place, and note what these are."""
+        note = {"identity": self.identity, "outputs": {path.name: _hash(path) for path in outputs}}
+        write_text(self.note, json.dumps(note, indent=2, sort_keys=True) + "\n")
         for path in (self.path, self.previous):
             path.unlink(missing_ok=True)
+
+    def finished(self, out: Path) -> bool:
+        """Whether ``out`` holds what ``finish`` noted under this identity: an orphaned process ended meanwhile."""
+        if not self.note.is_file():
+            return False
+        note = read_json(self.note, "what a finished training noted")
+        hashes = note["outputs"].items()
+        return note["identity"] == self.identity and all((out / f).is_file() and _hash(out / f) == h for f, h in hashes)
 
 
 def _as_before(tensors: dict[str, Tensor], fresh: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -172,23 +198,47 @@ def spread(weights: dict[str, Tensor], clients: int) -> dict[str, Tensor]:
     return {n: w.expand(clients, *w.shape[1:]) if w.shape[0] == 1 else w for n, w in weights.items()}
 
 
-class Saver:
-    """Saves after a round when it is time to, and at once after SIGTERM or SIGUSR1, which also end training."""
+class Interrupted(SystemExit):
+    """Training stopped on a signal (exit status 75); the same command goes on from the state that was saved last."""
 
-    def __init__(self, store: Store, every_seconds: float = 30.0) -> None:
-        self.store, self.every = store, every_seconds
+    def __init__(self) -> None:
+        super().__init__(75)
+
+
+class Saver:
+    """Saves after a round when it is time to, and ends training after SIGTERM or SIGUSR1.
+
+    A round that ends within ``patience`` seconds of the signal is saved; a longer one is given up by raising
+    Interrupted wherever it is, since the schedulers that send such signals kill soon afterwards.
+    """
+
+    def __init__(self, store: Store, every_seconds: float = 30.0, patience: float = 5.0) -> None:
+        self.store, self.every, self.patience = store, every_seconds, patience
         self.stopped_by: int | None = None
-        self._saved = time.monotonic()
+        self._saved = self._round_began = time.monotonic()
+        self._cost = 0.0
         for number in (signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, self._stop)
+        signal.signal(signal.SIGALRM, self._give_up)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self.stopped_by = number
+        # Again every second: what is raised inside a callback of C code may be dropped there.
+        signal.setitimer(signal.ITIMER_REAL, self.patience, 1.0)
+
+    def _give_up(self, number: int, frame: FrameType | None) -> None:
+        raise Interrupted
 
     def __call__(self, state: State) -> bool:
         """After a round: save if due; True where training must end now."""
-        due = time.monotonic() - self._saved >= self.every
-        if state.diverged is None and (due or self.stopped_by is not None):
+        now = time.monotonic()
+        # Only rounds that would be given up need a save each, and saving must stay a small part of training.
+        lengthy = now - self._round_began > max(self.patience, 10 * self._cost)
+        if self.stopped_by is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        if state.diverged is None and (lengthy or now - self._saved >= self.every or self.stopped_by is not None):
             self.store.save(state)
             self._saved = time.monotonic()
+            self._cost = self._saved - now
+        self._round_began = time.monotonic()
         return self.stopped_by is not None

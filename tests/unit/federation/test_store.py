@@ -6,6 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +16,12 @@ import pandas as pd
 import pytest
 import torch
 
+from fedloom.artifacts import write_text
 from fedloom.check.problems import PROTOCOL, problem
-from fedloom.errors import InputError
+from fedloom.federation.method import Phase, Step
 from fedloom.federation.rounds import Federation, State
 from fedloom.federation.stack import compact
-from fedloom.federation.store import Saver, Store, log_frame
+from fedloom.federation.store import Interrupted, Saver, Store, log_frame
 from fedloom.methods.atlas import Atlas
 
 
@@ -78,35 +82,99 @@ def test_a_flipped_byte_is_noticed(tmp_path: Path, federation: Federation) -> No
     assert load(store, federation).round == 1
 
 
-def test_a_second_writer_is_stopped_and_told_who_holds_the_lock(tmp_path: Path) -> None:
-    waits = "import sys, pathlib; from fedloom.federation.store import Store\n"
-    waits += "with Store(pathlib.Path(sys.argv[1]), 'x').locked(): print('held', flush=True); sys.stdin.read()"
+HOLD = "import sys, pathlib; from fedloom.federation.store import Store\n"
+HOLD += "with Store(pathlib.Path(sys.argv[1]), 'x').locked(): print('held', flush=True); sys.stdin.read()"
+
+
+def test_a_second_writer_waits_for_the_first_and_is_told_who_that_is(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-c", waits, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    try:
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(InputError, match=f"process {holder.pid} on "), Store(tmp_path, "x").locked():
-            pass
-    finally:
-        holder.communicate()
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    ended: list[int | None] = []
+    killer = threading.Timer(1.0, lambda: (ended.append(holder.poll()), holder.kill()))
+    killer.start()
+    with Store(tmp_path, "x").locked():
+        assert ended == [None]
+        assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
+    holder.communicate()
+    assert f"waits for process {holder.pid} on " in capfd.readouterr().err
+
+
+def test_what_a_process_finished_is_known_until_it_or_its_identity_changes(tmp_path: Path) -> None:
+    store, weights = Store(tmp_path / "state", "one"), tmp_path / "run" / "weights.safetensors"
+    assert not store.finished(weights.parent)
+    write_text(weights, "weights")
+    store.finish([weights])
+    assert store.finished(weights.parent)
+    assert not Store(tmp_path / "state", "other").finished(weights.parent)
+    weights.write_text("others")
+    assert not store.finished(weights.parent)
+    weights.unlink()
+    assert not store.finished(weights.parent)
+
+
+@pytest.fixture
+def own_signals() -> Iterator[None]:
+    """Signals are handled as before once the test is over."""
+    handlers = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM)}
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.usefixtures("own_signals")
 def test_a_signal_saves_after_the_round_and_ends_training(
     tmp_path: Path, federation: Federation, number: signal.Signals
 ) -> None:
-    handlers = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGUSR1)}
-    try:
-        saver = Saver(Store(tmp_path, "one"), every_seconds=1e9)
-        state = federation.start()
-        os.kill(os.getpid(), number)
-        federation.run(state, saver)
-    finally:
-        for n, handler in handlers.items():
-            signal.signal(n, handler)
+    saver = Saver(Store(tmp_path, "one"), every_seconds=1e9)
+    state = federation.start()
+    os.kill(os.getpid(), number)
+    federation.run(state, saver)
     assert state.round == 1
     assert load(saver.store, federation).round == 1
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+class Lengthy(Atlas):
+    """Round 2 would take a day, and tells that it has begun."""
+
+    def steps(self, phase: Phase) -> Sequence[Step]:
+        if phase.round == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().steps(phase)
+
+    def phases(self, round_: int, rounds: int) -> Sequence[Phase]:
+        (usual,) = super().phases(round_, rounds)
+        return (replace(usual, epochs=10**6),) if round_ == 2 else (usual,)
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_a_round_that_takes_too_long_is_given_up_for_the_state_before_it(tmp_path: Path) -> None:
+    federation = Federation(
+        Lengthy(Atlas.Params(encoder="compact", width=8)), problem().task(), replace(PROTOCOL, rounds=4), seed=0
+    )
+    saver, state, began = Saver(Store(tmp_path, "one"), every_seconds=0, patience=0.5), federation.start(), time.time()
+    with pytest.raises(Interrupted) as stopped:
+        federation.run(state, saver)
+    assert stopped.value.code == 75
+    assert time.time() - began < 10
+    assert load(saver.store, federation).round == 2
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_every_round_too_long_to_wait_for_is_saved(tmp_path: Path, federation: Federation) -> None:
+    saver, state = Saver(Store(tmp_path, "one"), every_seconds=1e9, patience=0.05), federation.start()
+    saver(state)
+    assert not saver.store.path.exists()
+    time.sleep(0.1)
+    saver(state)
+    assert saver.store.path.exists()
 
 
 def test_snapshots_are_the_judged_weights_of_their_rounds(federation: Federation) -> None:
