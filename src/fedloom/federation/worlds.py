@@ -26,7 +26,8 @@ class Answers(Protocol):
     ``noise_width`` [D] is how many numbers of noise a simulated step needs, ``potential_draws`` over how many draws a
     potential is a mean: 0 where it is known without any. ``source`` says what ``generate`` draws: contexts and outcomes
     at least (``synthetic``), or outcomes alone (``partly_synthetic``), and is told beside all that is learned from
-    them. ``batch`` holds B sequences of L steps.
+    them. One that has no ``reads_history`` knows of a logged history no more than its actions. ``batch`` holds B
+    sequences of L steps.
     """
 
     @property
@@ -37,6 +38,9 @@ class Answers(Protocol):
 
     @property
     def source(self) -> Literal["synthetic", "partly_synthetic"]: ...
+
+    @property
+    def reads_history(self) -> bool: ...
 
     def potentials(self, model: Bound, batch: Trajectories, actions: Tensor, noise: Tensor) -> Tensor:
         """Probability of the outcome under each of ``actions`` [A] at the logged histories, [B, L, A].
@@ -50,7 +54,9 @@ class Answers(Protocol):
     ) -> Tensor:
         """Outcome probabilities [P, B, M, W] under do(T = plan) from step ``first`` on.
 
-        ``noise`` [B, M, W, D] (normal) and ``luck`` [B, M, W] (uniform) are those of M draws.
+        ``noise`` [B, M, W, D] (normal) and ``luck`` [B, M, W] (uniform) are those of M draws. What does not read
+        history is simulated from its first step on, under the logged actions there, and has noise for these steps
+        too: [B, M, ``first`` + W, ...].
         """
 
     def generate(
@@ -126,7 +132,7 @@ class World:
         width = plans_PW.shape[1]
         found, places = [], []
         for at, exists, batch in self._batches(part, draws * len(plans_PW), units):
-            noise, luck = self._noise(at, "simulate", (draws, width))
+            noise, luck = self._noise(at, "simulate", (draws, self._lead(first) + width))
             plans = plans_PW[None, :, None].expand(len(at), -1, at.shape[1], -1)
             asked = self._simulated(batch, plans, first, noise, luck)
             found.append(asked.mean(-1).movedim(1, 0)[:, exists].movedim(2, 0))
@@ -157,13 +163,17 @@ class World:
             batch_numbers = number_N[at_N[item]].where(item_CB >= 0, members.shape[1])
             at, exists = task.positions(part, rows, batch_numbers)
             width = int(width_N[item][exists].max())
-            noise, luck = self._noise(at, "simulate", (draws, plans_NW.shape[1]))
-            batch = task.batch(part, rows, batch_numbers)
+            noise, luck = self._noise(at, "simulate", (draws, self._lead(first) + plans_NW.shape[1]))
+            batch, steps = task.batch(part, rows, batch_numbers), self._lead(first) + width
             plans = plans_NW[item, :width][:, None]
-            asked = self._simulated(batch, plans, first, noise[..., :width, :], luck[..., :width])
+            asked = self._simulated(batch, plans, first, noise[..., :steps, :], luck[..., :steps])
             found[item_CB[exists], :width] = asked[:, 0].mean(-2)[exists]
         beyond = torch.arange(plans_NW.shape[1], device=task.device) >= width_N[:, None]
         return found.masked_fill(beyond, torch.nan)
+
+    def _lead(self, first: int) -> int:
+        """Steps before a window that are simulated too."""
+        return 0 if self.answers.reads_history else first
 
     def _simulated(self, batch: Trajectories, plans_CPBW: Tensor, first: int, noise: Tensor, luck: Tensor) -> Tensor:
         """Outcome probabilities [C, P, B, M, W] under plans of every sequence of ``batch``, by the same noise."""

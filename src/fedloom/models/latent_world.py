@@ -138,6 +138,11 @@ class LatentWorldModel(ClientModel):
         """All but static features, first contexts and lengths is drawn."""
         return "synthetic"
 
+    @property
+    def reads_history(self) -> bool:
+        """The latent of a step is read from all before it."""
+        return True
+
     # -- phase A: representation and decoders ---------------------------------------------------------------------
 
     def representation(self, model: Bound, batch: Trajectories, moment: Moment) -> Outcome:

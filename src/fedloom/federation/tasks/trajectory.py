@@ -85,6 +85,11 @@ class TrajectoryTask:
         """Floating-point type of the data."""
         return self.arrays.a.dtype
 
+    @property
+    def drawn(self) -> int:
+        """Numbers of a step that a generator of whole sequences draws: its context and its outcome."""
+        return self.arrays.a.shape[-1] + 1
+
     def sizes(self, part: str) -> Tensor:
         """Sequences of each client in ``part``, [C] (int64, CPU)."""
         return self.counts[part]
