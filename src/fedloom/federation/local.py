@@ -7,6 +7,8 @@ and is the reference that tests compare with. Coupled methods have one backend, 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +18,7 @@ from torch.func import grad_and_value, vmap
 
 from fedloom.federation.exchange import Exchange, Ledger
 from fedloom.federation.method import Method, Moment, Outcome, Phase, Step
+from fedloom.federation.optim import norms
 from fedloom.federation.randomness import derive, normal, orders, uniform
 from fedloom.federation.stack import Bound, StackedBound, Tensors, matching
 from fedloom.federation.task import Task
@@ -58,9 +61,14 @@ class Work:
     server: Tensors = field(default_factory=dict)
 
 
-def draw_noise(step: Step, task: Task, keys: Tensor, samples: int) -> Tensors:
-    """The step's draws for clients with ``keys`` [c]: [c, B, *shape] each, or [c, *shape] where not per sample."""
-    drawn = {}
+def draw_noise(step: Step, task: Task, keys: Tensor, samples: int, *site: int | str) -> Tensors:
+    """The step's draws at a ``site`` for clients with ``keys`` [c].
+
+    They are [c, B, *shape] each, or [c, *shape] where not per sample.
+    """
+    if not step.noise:
+        return {}
+    drawn, keys = {}, derive(keys, *site)
     for name, spec in step.noise.items():
         shape = tuple(getattr(task, size) if isinstance(size, str) else size for size in spec.shape)
         draw = {"normal": normal, "uniform": uniform}[spec.kind]
@@ -133,10 +141,25 @@ def _count_means(progress: Progress, rows: slice, outcome: Outcome, weight_C: Te
     progress.samples[rows] += weight_C
     progress.loss[rows] += outcome.loss.detach().to(torch.float64) * weight_C
     for name, value in outcome.means.items():
-        total = progress.means.setdefault(
-            name, torch.zeros((len(progress.samples), *value.shape[1:]), dtype=torch.float64, device=value.device)
-        )
-        total[rows] += value.detach().to(torch.float64) * weight_C.view(-1, *[1] * (value.dim() - 1))
+        _add_mean(progress, rows, name, value, weight_C)
+
+
+def _add_mean(progress: Progress, rows: slice, name: str, value: Tensor, weight_C: Tensor) -> None:
+    total = progress.means.setdefault(
+        name, torch.zeros((len(progress.samples), *value.shape[1:]), dtype=torch.float64, device=value.device)
+    )
+    total[rows] += value.detach().to(torch.float64) * weight_C.view(-1, *[1] * (value.dim() - 1))
+
+
+@contextmanager
+def _held_back(step: Step, loss_C: Tensor, tensors: Tensors) -> Iterator[None]:
+    """What is written into ``tensors`` [C, ...] stays for clients whose loss is above ``step.above`` alone."""
+    before = {} if step.above is None else {n: t.clone() for n, t in tensors.items()}
+    yield
+    for name, old in before.items():
+        now = tensors[name]
+        stays = (loss_C.detach() > step.above).to(now.device).view(-1, *[1] * (now.dim() - 1))
+        now.copy_(torch.where(stays, now, old))
 
 
 def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
@@ -185,18 +208,18 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
             samples = order[active, b * work.batch : b * work.batch + width]
             batch = task.batch("train", local.rows[active], samples)
             weight_C = (samples < sizes[active, None]).sum(1).to(torch.float64)
+            own = {n: p[active] for n, p in local.params.items()}
             for position, step in enumerate(steps):
+                site = f"step {step.name}", epoch * per_epoch + b
                 for repeat in range(step.repeat):
-                    own = {n: p[active] for n, p in local.params.items()}
                     trained, fixed = _split(step, trainable(step, own, work.server))
                     fixed = (own if step.at_server else fixed) | {n: v[active] for n, v in local.buffers.items()}
-                    site = derive(keys[active], f"step {step.name}", epoch * per_epoch + b, repeat)
                     args = (
                         trained,
                         fixed,
                         batch,
                         {n: p[active] for n, p in start.items()} if step.anchored else {},
-                        draw_noise(step, task, site, samples.shape[1]),
+                        draw_noise(step, task, keys[active], samples.shape[1], *site, repeat),
                     )
                     if exchange is not None:
                         grads, outcome = _coupled(step, work, exchange, *args)
@@ -204,9 +227,12 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
                         grads, outcome = _looped(gradients[step.name], *args)
                     else:
                         grads, outcome = vmap(gradients[step.name])(*args)
+                    if step.gradient is not None and repeat == 0:
+                        _add_mean(progress, active, step.gradient, norms(grads), weight_C)
                     if step.optimiser is not None:
                         moments = {n: m[active] for n, m in local.moments[step.name].items()}
-                        step.optimiser.step(trained, grads, moments)
+                        with _held_back(step, outcome.loss, trained | moments):
+                            step.optimiser.step(trained, grads, moments)
                     for name, value in outcome.buffers.items():
                         local.buffers[name][active] = value.detach()
                     if position == 0 and repeat == 0:

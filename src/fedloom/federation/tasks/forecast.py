@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -114,35 +114,53 @@ class ForecastTask:
     def batch(self, part: str, rows: Tensor, samples_CB: Tensor) -> Windows:
         """Windows number ``samples_CB`` [c, B] of clients ``rows`` [c]; numbers beyond a client's size are padding."""
         first, exists = located(self.starts[part], self.counts[part], rows, samples_CB)
-        base = (rows * self.inputs.shape[1])[:, None] + first
-        at_x = base[:, :, None] + torch.arange(self.history, device=self.device)
-        at_y = base[:, :, None] + torch.arange(self.history, self.history + self.horizon, device=self.device)
+        client, ahead = rows[:, None], first + self.history
         valid = exists.to(self.dtype)
-        features = self.own.shape[-1]
         return Windows(
-            x=self.inputs.view(-1)[at_x],
-            clock=self.clock[first + self.history - 1],
-            last=self.last.view(-1)[at_x[:, :, -1]],
-            y=self.targets.view(-1)[at_y],
-            mask=self._scored(rows, at_y).to(self.dtype) * valid[:, :, None],
+            x=self.inputs.unfold(1, self.history, 1)[client, first],
+            clock=self.clock[ahead - 1],
+            last=self.last[client, ahead - 1],
+            y=self.targets.unfold(1, self.horizon, 1)[client, ahead],
+            mask=self._scored(rows, ahead).to(self.dtype) * valid[:, :, None],
             valid=valid,
-            own=self.own.view(-1, features)[at_x] if features else self.own.new_empty((*at_x.shape, 0)),
+            own=self._covariates(client, first),
         )
 
-    def _scored(self, rows: Tensor, at_y: Tensor) -> Tensor:
-        """Whether a target [c, B, H] was observed and its client forecasts that far."""
-        return self.observed.view(-1)[at_y] & self.wanted[rows][:, None]
+    def _covariates(self, client: Tensor, first: Tensor) -> Tensor:
+        """Each window's own covariates, [c, B, T, F]."""
+        if not self.own.shape[-1]:
+            return self.own.new_empty((*first.shape, self.history, 0))
+        return self.own.unfold(1, self.history, 1)[client, first].mT.contiguous()
+
+    def _scored(self, rows: Tensor, ahead: Tensor) -> Tensor:
+        """Whether targets [c, B, H] from step ``ahead`` on were observed and their client forecasts that far."""
+        return self.observed.unfold(1, self.horizon, 1)[rows[:, None], ahead] & self.wanted[rows][:, None]
 
     def truth(self, part: str, rows: Tensor, samples_CB: Tensor) -> tuple[Tensor, Tensor]:
         """Raw targets [c, B, H] (NaN where missing) and whether each counts; never scaled and back."""
-        first = self.starts[part][rows[:, None], samples_CB]
-        at = (rows * self.raw.shape[1])[:, None] + first + self.history
-        at_y = at[:, :, None] + torch.arange(self.horizon, device=self.device)
-        return self.raw.view(-1)[at_y], self._scored(rows, at_y)
+        ahead = self.starts[part][rows[:, None], samples_CB] + self.history
+        return self.raw.unfold(1, self.horizon, 1)[rows[:, None], ahead], self._scored(rows, ahead)
 
     def unscale(self, forecast_CBH: Tensor, rows: Tensor) -> Tensor:
         """Forecasts of clients ``rows`` in the unit of the raw readings."""
         return forecast_CBH * self.sd[rows][:, None, None] + self.mean[rows][:, None, None]
+
+    def only(self, rows: Tensor) -> ForecastTask:
+        """The task of clients ``rows`` [c] alone, with the edges among them; each is as it was among all."""
+        place = torch.full((len(self.ids),), -1, device=self.device)
+        place[rows] = torch.arange(len(rows), device=self.device)
+        among = (place[self.edges] >= 0).all(0)
+        of_clients = ("keys", "mean", "sd", "inputs", "targets", "observed", "last", "raw", "places", "own", "wanted")
+        return replace(
+            self,
+            ids=[self.ids[row] for row in rows.tolist()],
+            edges=place[self.edges[:, among]],
+            weights=self.weights[among],
+            starts={part: starts[rows] for part, starts in self.starts.items()},
+            counts={part: counts[rows.cpu()] for part, counts in self.counts.items()},
+            owned=self.owned[rows.cpu()],
+            **{name: getattr(self, name)[rows] for name in of_clients},
+        )
 
     def chunks(self, part: str, chunk: int) -> Iterator[tuple[Tensor, Tensor]]:
         """All windows of a part in order: (clients [c], window numbers [c, B]), beyond a short client's size too."""
