@@ -13,7 +13,7 @@ from bench.growth import growth
 from bench.problem import Setting
 from bench.throughput import PEERS, throughput
 from fedloom.artifacts import atomic
-from fedloom.federation.runs import choose_device
+from fedloom.federation.devices import choose_device
 
 MODELS = ("mlp", "gru", "atlas")
 PARTS = ("throughput", "ceiling", "growth", "stages", "studies")

@@ -8,7 +8,7 @@ from fedloom.errors import main
 from fedloom.evaluation.folders import Folders, beside
 from fedloom.evaluation.series.adapted import adapt
 from fedloom.evaluation.series.finetune import Adaptation
-from fedloom.federation.runs import choose_device
+from fedloom.federation.devices import device
 from fedloom.methods.registry import make
 
 
@@ -23,9 +23,11 @@ def run() -> None:
     parser.add_argument("--beside", type=beside, default=[], action="append", metavar="ROLE=FOLDER", help=named)
     parser.add_argument("--out", type=Path, help="where adapted.parquet goes (the run's folder, if not given)")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--gpu-memory-mb", type=int, default=0, help="GPU memory that the job needs, 0 for a whole GPU")
     a = parser.parse_args()
     folders = Folders(a.run, a.data, a.partition, beside=dict(a.beside))
-    adapt(folders, a.out or a.run, make, Adaptation(**json.loads(a.settings)), choose_device(a.device))
+    with device(a.device, a.gpu_memory_mb) as chosen:
+        adapt(folders, a.out or a.run, make, Adaptation(**json.loads(a.settings)), chosen)
 
 
 if __name__ == "__main__":

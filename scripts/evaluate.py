@@ -6,7 +6,7 @@ from pathlib import Path
 from fedloom.errors import main
 from fedloom.evaluation.evaluate import evaluate
 from fedloom.evaluation.folders import Folders, beside
-from fedloom.federation.runs import choose_device
+from fedloom.federation.devices import device
 from fedloom.methods.registry import make
 
 
@@ -22,9 +22,11 @@ def run() -> None:
     parser.add_argument("--yardsticks", type=Path, help="folder of what all runs on the dataset are measured against")
     parser.add_argument("--out", type=Path, help="where the metrics go (the run's folder, if not given)")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--gpu-memory-mb", type=int, default=0, help="GPU memory that the job needs, 0 for a whole GPU")
     a = parser.parse_args()
     folders = Folders(a.run, a.data, a.partition, a.truth, dict(a.beside), a.yardsticks)
-    evaluate(folders, a.out or a.run, make, choose_device(a.device))
+    with device(a.device, a.gpu_memory_mb) as chosen:
+        evaluate(folders, a.out or a.run, make, chosen)
 
 
 if __name__ == "__main__":

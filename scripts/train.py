@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 from fedloom.errors import main
-from fedloom.federation.runs import choose_device, train_run
+from fedloom.federation.devices import device
+from fedloom.federation.runs import train_run
 from fedloom.methods.registry import make
 from fedloom.progress import RoundProgress
 
@@ -22,11 +23,12 @@ def run() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of the run")
     parser.add_argument("--state", type=Path, required=True, help="folder of the training state, outside the outputs")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--gpu-memory-mb", type=int, default=0, help="GPU memory that the job needs, 0 for a whole GPU")
     args = parser.parse_args()
-    with RoundProgress() as progress:
+    with device(args.device, args.gpu_memory_mb) as chosen, RoundProgress() as progress:
         train_run(
             json.loads(args.spec), args.digest, make, args.data, args.partition, args.out, args.state,
-            choose_device(args.device), progress,
+            chosen, progress,
         )  # fmt: skip
 
 

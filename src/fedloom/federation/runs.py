@@ -56,15 +56,6 @@ class Run:
         return sorted(int(name.removeprefix("round")) for name in found if name.startswith("round"))
 
 
-def choose_device(name: str) -> torch.device:
-    """``auto`` is CUDA where there is one. Raises InputError where a device is asked for that is not there."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("device: expected a CUDA device for 'cuda', found none; use auto or cpu")
-    return torch.device(name)
-
-
 def _identity(spec: dict[str, Any], digest: str, folders: list[Path]) -> str:
     """Hash of spec, code and the content of the data."""
     mixed = hashlib.sha256(json.dumps([spec, digest], sort_keys=True).encode())
