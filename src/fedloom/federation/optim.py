@@ -22,10 +22,14 @@ def _runs(counts: Tensor) -> Iterator[tuple[slice, int]]:
             start = i
 
 
+def norms(grads: Tensors) -> Tensor:
+    """Norm of each client's gradient, [C], over all tensors [C, ...]."""
+    return torch.stack([g.flatten(1).square().sum(1) for g in grads.values()]).sum(0).sqrt()
+
+
 def clip_(grads: Tensors, limit: float) -> None:
     """Scale each client's gradient (all tensors [C, ...]) down to norm ``limit`` where it is larger, in place."""
-    norm_C = torch.stack([g.flatten(1).square().sum(1) for g in grads.values()]).sum(0).sqrt()
-    scale_C = (limit / (norm_C + 1e-6)).clamp(max=1.0)
+    scale_C = (limit / (norms(grads) + 1e-6)).clamp(max=1.0)
     for g in grads.values():
         g.mul_(scale_C.view(-1, *[1] * (g.dim() - 1)))
 
