@@ -64,6 +64,8 @@ class Step:
     Without an optimiser a step only refreshes buffers and means (statistics). ``repeat`` runs it several times on the
     same minibatch. ``anchored`` gives the loss the parameters from the start of the phase. ``at_server``, for coupled
     methods: what it trains are tensors of the server's, by the sum of all clients' losses; they never start anew.
+    ``above`` holds back clients whose loss is no greater: weights, moments and step counts stay as they are.
+    ``gradient`` keeps the norm of each client's gradient, before clipping, among the means, by that name.
     """
 
     loss: Loss
@@ -74,6 +76,8 @@ class Step:
     anchored: bool = False
     at_server: bool = False
     noise: Mapping[str, Noise] = field(default_factory=dict)
+    above: float | None = None
+    gradient: str | None = None
 
 
 @dataclass(frozen=True)
