@@ -185,7 +185,12 @@ class Method:
 
     def aggregate(self, server: Tensors, uploads: Uploads) -> Tensors:
         """The server's new state."""
-        return server | {name: uploads.mean(values) for name, values in uploads.tensors.items()}
+        return server | uploads.means(uploads.tensors, server)
+
+    @property
+    def averages_uploads(self) -> bool:
+        """Whether uploads reach the server's state through ``uploads.means`` alone, where a robust rule may stand."""
+        return type(self).aggregate is Method.aggregate
 
     def serve(self, server: Tensors, task: Any, round_: int, rounds: int, seed: int) -> Tensors:
         """What the server does on its own after a round's aggregation (server-side training)."""

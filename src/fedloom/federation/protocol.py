@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from fedloom.federation.faults import Faults
+from fedloom.federation.robust import ServerRule
 from fedloom.federation.upload_noise import UploadNoise
 
 
@@ -18,7 +20,8 @@ class Protocol:
     ``validation_stride``, the same in every round and run. Neither follows the clock: every n-th window of a day would
     show a model the same times of day for ever. The weights of every ``snapshot_every``-th round and of the last one
     are kept for what must not be known while training (0: none are). ``precision`` is the floating-point type of
-    weights and data. ``noise`` is what is done to every upload before it leaves its client (None: nothing).
+    weights and data. ``noise`` is what is done to every upload before it leaves its client (None: nothing),
+    ``faults`` what goes wrong with it on its way, ``server_rule`` what a server that averages does with what arrives.
     """
 
     rounds: int = 200
@@ -32,11 +35,14 @@ class Protocol:
     snapshot_every: int = 0
     precision: str = "float32"
     noise: UploadNoise | None = None
+    faults: Faults = field(default_factory=Faults)
+    server_rule: ServerRule = field(default_factory=ServerRule)
 
     def __post_init__(self) -> None:
-        given: Any = self.noise
-        if isinstance(given, Mapping):  # a run's spec is plain data
-            object.__setattr__(self, "noise", UploadNoise(**given))
+        for name, kind in (("noise", UploadNoise), ("faults", Faults), ("server_rule", ServerRule)):
+            given: Any = getattr(self, name)
+            if isinstance(given, Mapping):  # a run's spec is plain data
+                object.__setattr__(self, name, kind(**given))
         for name in ("batch", "epochs", "train_stride", "validation_stride", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"protocol.{name}: expected at least 1, found {getattr(self, name)}")

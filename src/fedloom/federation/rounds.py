@@ -12,11 +12,13 @@ from torch import Tensor, nn
 
 from fedloom.errors import InputError
 from fedloom.federation.exchange import Exchange, Ledger
+from fedloom.federation.faults import Site, arriving, gone
 from fedloom.federation.local import Local, Work, train_clients, trainable
 from fedloom.federation.memory import clients_per_chunk
 from fedloom.federation.method import Clients, Method, Moment, Phase, Uploads
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import derive, draw_clients, name_key
+from fedloom.federation.robust import finite_uploads
 from fedloom.federation.stack import (
     Bound,
     StackedBound,
@@ -52,7 +54,8 @@ class State:
     """All that training carries from round to round; saved and loaded whole.
 
     ``log`` has one entry (round, client or "all", quantity, value) a logged number. ``snapshots`` are kept weights by
-    ``round{r}/{name}``, as they will be written. ``diverged`` says why training ended early.
+    ``round{r}/{name}``, as they will be written. ``held_up`` are uploads that may yet arrive late (see ``arriving``).
+    ``diverged`` says why training ended early.
     """
 
     round: int
@@ -63,6 +66,7 @@ class State:
     best: Best = field(default_factory=Best)
     log: list[tuple[int, str, str, float]] = field(default_factory=list)
     snapshots: Tensors = field(default_factory=dict)
+    held_up: Tensors = field(default_factory=dict)
     diverged: str | None = None
 
 
@@ -86,6 +90,11 @@ class Federation:
         self.backend = backend
         if protocol.noise is not None and (method.couples or method.pools):
             raise InputError(f"protocol.noise: expected a method whose clients only send uploads, found {method.name}")
+        if protocol.faults.any and method.couples:
+            raise InputError(f"protocol.faults: expected a method whose clients only send uploads, found {method.name}")
+        if protocol.server_rule.kind != "mean" and not method.averages_uploads:
+            found = f"{protocol.server_rule.kind} for {method.name}, whose server makes something else of uploads"
+            raise InputError(f"protocol.server_rule: expected mean, found {found}")
         self.rounds = method.rounds(protocol.rounds)
         keys = torch.tensor([name_key("centre")]) if method.central else task.keys.cpu()
         self.skeleton, self._params, self._buffers = stack_clients(
@@ -217,6 +226,8 @@ class Federation:
             if len(drawn) < len(sizes) or bool((sizes != sizes[0]).any()):
                 raise InputError(f"{method.name}: clients: expected all with the same training windows, found others")
             chunk = len(drawn)
+        site = Site(task.keys, drawn, self.seed, state.round, phase.name)
+        stays = ~gone(self.protocol.faults, site)
         uploads: list[Tensors] = []
         losses = torch.full((len(task.ids),), float("nan"), dtype=torch.float64, device=task.device)
         means: list[Tensors] = []
@@ -239,19 +250,36 @@ class Federation:
             if phase.upload:
                 clients = Clients(rows, sizes[rows], local.params, local.buffers, progress.means)
                 sent = method.upload(clients)
-                ledger.uploaded(rows, method.charged(sent, clients))
+                numbers = method.charged(sent, clients)
+                ledger.uploaded(rows, numbers * stays[begin : begin + chunk].to(numbers.device))
                 uploads.append(self._disturb(state, phase, clients, sent))
         if any(step.optimiser is not None for step in method.steps(phase)):
             self._note(state, f"{phase.name}_loss", losses)
         if state.diverged is None and phase.upload and uploads:
             received = {n: torch.cat([u[n] for u in uploads]) for n in uploads[0]}
             if received:
-                state.server = method.aggregate(state.server, Uploads(drawn, sizes[drawn], received))
+                self._aggregate(state, site, received)
         if state.diverged is None and means:
             joined = {n: torch.cat([m[n] for m in means]) for n in means[0]}
             took_part = Clients(drawn, sizes[drawn], _rows(state.params, drawn), _rows(state.buffers, drawn), joined)
             for quantity, value in method.round_log(state.server, took_part).items():
                 self._note(state, quantity, value)
+
+    def _aggregate(self, state: State, site: Site, sent: Tensors) -> None:
+        """The server's new state, of what arrives of ``sent``; the old one where nothing does."""
+        rule, task = self.protocol.server_rule, self.task
+        arrives, received, state.held_up = arriving(self.protocol.faults, site, sent, state.held_up)
+        sound = finite_uploads(received) | ~arrives
+        if rule.kind == "mean" and not bool(sound.all()):
+            name = task.ids[int(site.rows[~sound][0])]
+            state.diverged = f"upload of client {name} is not finite in round {state.round}"
+            return
+        kept, rows = arrives & sound, site.rows
+        if not bool(kept.all()):
+            rows, received = rows[kept], {n: value[kept] for n, value in received.items()}
+        if len(rows):
+            weights = task.sizes("train").to(task.device)[rows]
+            state.server = self.method.aggregate(state.server, Uploads(rows, weights, received, rule))
 
     def _disturb(self, state: State, phase: Phase, clients: Clients, sent: Tensors) -> Tensors:
         """What reaches the server of an upload, as the protocol asks for noise."""

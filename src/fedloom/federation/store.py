@@ -118,6 +118,7 @@ class Store:
             **compact(state.server, "server"),
             **compact(state.best.weights, "best"),
             **{f"snapshots/{n}": t for n, t in state.snapshots.items()},
+            **{f"held_up/{n}": t.cpu() for n, t in state.held_up.items()},
         }
         for step, moments in state.moments.items():
             tensors |= {f"moments/{step}/{n}": t.cpu().contiguous() for n, t in moments.items()}
@@ -170,6 +171,7 @@ class Store:
             best=Best(best_round, best_score, spread(below(moved, "best/"), clients)),
             log=[(int(r), str(c), str(q), float(v)) for r, c, q, v in log.itertuples(index=False)],
             snapshots=below(tensors, "snapshots/"),
+            held_up=below(moved, "held_up/"),
         )
 
     def finish(self, outputs: list[Path]) -> None:

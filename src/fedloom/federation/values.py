@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from fedloom.federation.exchange import Exchange
 from fedloom.federation.optim import Optimiser
+from fedloom.federation.robust import ServerRule, weighted_mean
 from fedloom.federation.stack import Bound, Tensors
 
 
@@ -125,16 +125,23 @@ class Clients:
 
 @dataclass(frozen=True)
 class Uploads:
-    """What the server received: tensors [c, ...] of the clients that took part, and their sample counts [c]."""
+    """What the server received: tensors [c, ...] of the clients that took part, and their sample counts [c].
+
+    ``rule`` is what the protocol puts in the place of the mean; only ``means`` follows it.
+    """
 
     positions: Tensor
     weights: Tensor
     tensors: Tensors
+    rule: ServerRule = field(default_factory=ServerRule)
 
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean over clients of ``values`` [c, ...], weighted by sample counts (FedAvg's w_k)."""
-        share = (self.weights / self.weights.sum()).to(values.dtype)
-        return torch.tensordot(share, values, dims=1)
+        return weighted_mean(values, self.weights)
+
+    def means(self, values: Tensors, server: Tensors) -> Tensors:
+        """One tensor [...] for each of ``values`` [c, ...], by the rule; ``server`` holds what these went out from."""
+        return self.rule.combined(values, self.weights, server)

@@ -125,8 +125,13 @@ class Atlas(Method):
             order_CI = align_rows(rows_CID, server["codebook"])
             rows_CID = rows_CID.gather(1, order_CI[:, :, None].expand_as(rows_CID))
         permuted_C = (order_CI != torch.arange(order_CI.shape[1], device=order_CI.device)).any(-1)
-        mean = {name: uploads.mean(values) for name, values in uploads.tensors.items()}
-        return server | mean | {"codebook": uploads.mean(rows_CID), "permuted": permuted_C}
+        aligned = uploads.tensors | {"codebook": rows_CID}
+        return server | uploads.means(aligned, server) | {"permuted": permuted_C}
+
+    @property
+    def averages_uploads(self) -> bool:
+        """Aligned codebooks are averaged; single rows (A.6) are not."""
+        return self.params.upload == "all"
 
     def evaluated(self, server: Tensors, clients: Clients) -> Tensors:
         """The global Q with own phi and psi; own Q where it is not federated."""
@@ -137,11 +142,10 @@ class Atlas(Method):
     def round_log(self, server: Tensors, clients: Clients) -> dict[str, float]:
         """The alignment audit, how evenly prototypes are used (entropy in nats), and their norms."""
         usage_I = clients.means["usage"].mean(0)
-        federated = self.params.codebook == "federated"
-        rows = server["codebook"] if federated else clients.params["codebook"]
+        rows = server["codebook"] if self.params.codebook == "federated" else clients.params["codebook"]
         norm_I = rows.norm(dim=-1).reshape(-1, len(usage_I)).mean(0)
         log = {f"prototype_norm/{i}": float(norm) for i, norm in enumerate(norm_I)}
         log["usage_entropy"] = float(-(usage_I * usage_I.clamp(min=1e-30).log()).sum())
-        if federated:
+        if "permuted" in server:  # something has arrived
             log["permuted_share"] = float(server["permuted"].double().mean())
         return log

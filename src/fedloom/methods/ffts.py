@@ -115,3 +115,8 @@ class FFTS(Method):
             name: torch.lerp(mean[name], server[name], self.params.momentum) for name in matching(server, ("adapters",))
         }
         return mean | kept
+
+    @property
+    def averages_uploads(self) -> bool:
+        """What moves half-way moves towards a mean."""
+        return True
