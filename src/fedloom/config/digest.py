@@ -37,9 +37,9 @@ def closure(script: Path, plugged: Iterable[type | ModuleType] = ()) -> dict[str
     from the package is followed.
     """
     found: dict[str, str] = {}
-    waiting = [script, *(Path(inspect.getfile(kind)) for kind in plugged)]
+    waiting = [path.resolve() for path in (script, *(Path(inspect.getfile(kind)) for kind in plugged))]
     while waiting:
-        path = waiting.pop().resolve()
+        path = waiting.pop()
         name = _module_name(path)
         if name not in found and name not in REGISTRIES:
             found[name] = path.read_text(encoding="utf-8")
@@ -47,10 +47,12 @@ def closure(script: Path, plugged: Iterable[type | ModuleType] = ()) -> dict[str
     return found
 
 
+@cache
 def _root() -> Path:
     return Path(inspect.getfile(fedloom)).resolve().parent
 
 
+@cache
 def _module_name(path: Path) -> str:
     if not path.is_relative_to(_root()):
         return path.name
@@ -58,12 +60,13 @@ def _module_name(path: Path) -> str:
     return ".".join(parts) if parts[-1] != "__init__" else ".".join(parts[:-1]) + ".__init__"
 
 
-def _files(module: str) -> Iterator[Path]:
+@cache
+def _files(module: str) -> tuple[Path, ...]:
     """Files that importing ``module`` runs: the packages above it, and its own where it is a module."""
     parts = module.split(".")
-    for depth in range(1, len(parts) + 1):
-        place = _root().parent.joinpath(*parts[:depth])
-        yield from (file for file in (place / "__init__.py", place.with_suffix(".py")) if file.is_file())
+    places = (_root().parent.joinpath(*parts[:depth]) for depth in range(1, len(parts) + 1))
+    wanted = (file for place in places for file in (place / "__init__.py", place.with_suffix(".py")))
+    return tuple(file for file in wanted if file.is_file())
 
 
 @cache
