@@ -154,12 +154,15 @@ def _add_mean(progress: Progress, rows: slice, name: str, value: Tensor, weight_
 @contextmanager
 def _held_back(step: Step, loss_C: Tensor, tensors: Tensors) -> Iterator[None]:
     """What is written into ``tensors`` [C, ...] stays for clients whose loss is above ``step.above`` alone."""
-    before = {} if step.above is None else {n: t.clone() for n, t in tensors.items()}
+    if step.above is None:
+        yield
+        return
+    before, moved = {n: t.clone() for n, t in tensors.items()}, loss_C.detach() > step.above
     yield
     for name, old in before.items():
         now = tensors[name]
-        stays = (loss_C.detach() > step.above).to(now.device).view(-1, *[1] * (now.dim() - 1))
-        now.copy_(torch.where(stays, now, old))
+        # Step counts lie on the CPU whatever the device: here alone a step waits for its loss.
+        now.copy_(torch.where(moved.to(now.device).view(-1, *[1] * (now.dim() - 1)), now, old))
 
 
 def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:

@@ -59,6 +59,16 @@ def lstm(x_TFB: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
     return x_TFB
 
 
+def lstm_step(x: Tensor, state: tuple[Tensor, ...], weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """State and cell [..., D] of one layer after an input [..., F] that finds them at ``state``."""
+    h, cell = state
+    bias = weights["bias_ih_l0"] + weights["bias_hh_l0"]
+    gates = x @ weights["weight_ih_l0"].mT + h @ weights["weight_hh_l0"].mT + bias
+    come, keep, new, out = gates.chunk(4, -1)
+    cell = torch.sigmoid(keep) * cell + torch.sigmoid(come) * torch.tanh(new)
+    return torch.sigmoid(out) * torch.tanh(cell), cell
+
+
 def final_states(x_TFB: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
     """Final states [..., 2D, B] of one bidirectional layer: forward after the last step, backward after the first."""
     forward = _states(x_TFB, weights, "l0", reverse=False)[..., -1, :, :]
