@@ -10,15 +10,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse.csgraph import shortest_path
 
 from fedloom.config.dataset import Dataset, read_dataset
 from fedloom.data.download import fetch
 from fedloom.data.panels.build import build_panel
 from fedloom.data.panels.panel import Panel, write_panel
+from fedloom.data.panels.settings import Select
 from fedloom.data.raw import Raw
 from fedloom.data.tables import read_wide
 from fedloom.errors import InputError
-from fedloom.partition.panels import make_panel_partition
+from fedloom.partition.panels import make_panel_partition, split_steps
 
 pytestmark = pytest.mark.mirror
 CONFIG = Path(__file__).parents[3] / "config" / "datasets"
@@ -48,7 +50,9 @@ def adjacency(panel: Panel) -> np.ndarray:
         ("metr-la", 34_272, 207, 0.08109),
         ("pems-bay-108", 52_116, 108, 3.3e-5),
         ("pems08-tail", 7_156, 170, 0.0036),
+        ("pems08-tail-40", 7_156, 40, 0.0051),
         ("melbourne", 27_387, 13, 0.0021),
+        ("melbourne-18", 27_387, 18, 0.0443),
         ("beijing-prsa", 35_064, 12, 0.0208),
         ("scats", 2_976, 137, 0.0238),
         ("deldot", 17_567, 20, 0.011),
@@ -88,6 +92,24 @@ def test_the_graph_is_the_published_adjacency(name: str, published: str, tmp_pat
         ids, expected = list(file["sensor_ids"].astype(str)), file["adj"]
     rows = [ids.index(node) for node in panel.nodes.index]
     np.testing.assert_allclose(adjacency(panel), expected[np.ix_(rows, rows)], atol=1e-6)
+
+
+def test_the_40_sensors_of_pems08_lie_fewest_edges_from_the_best_connected_one(tmp_path: Path) -> None:
+    _, whole = load("pems08-tail", tmp_path / "whole")
+    _, part = load("pems08-tail-40", tmp_path / "part")
+    joined = (adjacency(whole) > 0) | (adjacency(whole).T > 0)
+    hops = shortest_path(joined.astype(np.float64), unweighted=True, indices=int(joined.sum(axis=1).argmax()))
+    assert [int(node) for node in part.values.columns] == sorted(hops.argsort(kind="stable")[:40])
+    assert len(part.edges) == 72
+
+
+def test_the_18_sensors_of_melbourne_are_those_observed_in_training(tmp_path: Path) -> None:
+    dataset, part = load("melbourne-18", tmp_path)
+    every = build_panel(replace(dataset.panel, select=Select()), tmp_path).values
+    observed = every.iloc[slice(*split_steps(len(every), dataset.partition.split)["train"])].notna().mean()
+    assert sorted(part.values.columns) == sorted(observed.index[observed >= 0.8])
+    assert observed[observed < 0.8].max() < 0.25
+    assert not part.edges.empty
 
 
 def test_the_last_steps_of_pems08_agree_with_its_first_steps_in_layout(tmp_path: Path, put: object) -> None:
