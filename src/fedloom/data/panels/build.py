@@ -34,7 +34,14 @@ def build_panel(settings: PanelSettings, raw: Path, progress: Progress = lambda 
     if settings.regimes is not None:
         panel = generate(settings.regimes, settings.dataset)
         return dataclasses.replace(panel, about=panel.about | {"part": settings.part, "unit": settings.unit})
-    readings = _readings(settings, RawFolder(raw), progress)
+    return clean_panel(_readings(settings, RawFolder(raw), progress), settings)
+
+
+def clean_panel(readings: Readings, settings: PanelSettings) -> Panel:
+    """Return the panel of ``readings`` on a regular axis, with what ``settings`` say of nodes, graph and covariates.
+
+    Raises InputError for readings that are not what the settings say.
+    """
     readings = with_passive(combined(readings, settings.combine, settings.dataset), settings.passive, settings.dataset)
     readings = with_horizons(readings, settings.horizons, settings.dataset)
     values, repairs = regular(readings.values, settings)
