@@ -54,6 +54,8 @@ include: "workflow/rules/partition.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/adapt.smk"
+include: "workflow/rules/disturb.smk"
+include: "workflow/rules/confound.smk"
 include: "workflow/rules/report.smk"
 
 

@@ -20,7 +20,7 @@ M     draws of a mechanism; metrics of a reconstruction
 N     nodes inside one model; sequences of a log; copies of a layer
 n     patches of a window
 O     outputs of a layer
-P     plans of actions; policies
+P     plans of actions; policies; points at which a simulation is run
 R     senders that one client hears; rows, or replicates, drawn
 S     steps of a whole axis; sequences picked; supports of a graph
 T     steps of history that a forecast may read; steps of a test part

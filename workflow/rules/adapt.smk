@@ -22,7 +22,7 @@ rule adapt:
     resources:
         device=SETTINGS.device,
     params:
-        settings=lambda w: as_text(PLAN.adaptation(w)),
+        settings=lambda w: as_text(PLAN.settings_of("adapted", w)),
         code=lambda w: digest("adapt", *plugged(PLAN.spec(w))),
         data=lambda w: PLAN.data_folder(w.dataset),
         partition=subpath(input.partition_partition, parent=True),

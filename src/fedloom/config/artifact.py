@@ -12,7 +12,6 @@ from fedloom.config.files import NAMES
 from fedloom.config.study import Artifact
 from fedloom.report.registry import Drawing
 
-ADAPTED = "adapted.parquet"
 SHOWN_OF_A_RUN = ("run.json", "rounds.parquet", "metrics.parquet", "diagnostics.safetensors")
 
 
@@ -61,7 +60,7 @@ class ArtifactPlan:
     @property
     def run_files(self) -> list[str]:
         """What the artifact reads of its runs."""
-        files = (*SHOWN_OF_A_RUN, *([ADAPTED] if self.artifact.adapted else []))
+        files = (*SHOWN_OF_A_RUN, *(f"{name}.parquet" for name in self.artifact.also))
         return [f"{folder}/{file}" for folder in self.run_folders for file in files]
 
     @property
@@ -89,7 +88,7 @@ class ArtifactPlan:
         said = ["--scale", self.scale, "--caption", of.caption, *(["--notes", of.notes] if of.notes else [])]
         named = ["--names", NAMES, "--labels", labels_of(self.datasets, self.shown_datasets)]
         shown = ["--panels", *self.panel_folders, "--partitions", *self.partition_folders, "--runs", *self.run_folders]
-        return [*drawn, *said, *named, *published, *(["--adapted"] if of.adapted else []), *shown]
+        return [*drawn, *said, *named, *published, *(["--also", *of.also] if of.also else []), *shown]
 
     @property
     def run_folders(self) -> list[str]:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedloom.config.artifact import ADAPTED, ArtifactPlan, RunKey, labels_of
+from fedloom.config.artifact import ArtifactPlan, RunKey, labels_of
 from fedloom.config.dataset import AnyDataset
 from fedloom.config.files import NAMES
+from fedloom.config.further import FURTHER
 from fedloom.errors import InputError
 
 Spec = dict[str, Any]
@@ -26,7 +27,7 @@ class Plan:
     runs: Mapping[RunKey, Spec]
     artifacts: tuple[ArtifactPlan, ...]
     targets: Mapping[str, tuple[str, ...]]
-    adaptations: Mapping[RunKey, Spec]  # how the models of those runs that are adapted learn from held-out sets
+    further: Mapping[str, Mapping[RunKey, Spec]]  # what is computed of runs beside their metrics -> run -> settings
 
     def of_family(self, family: str) -> str:
         """Expression that matches the datasets of ``family`` and no other."""
@@ -105,12 +106,13 @@ class Plan:
             raise InputError(f"scale {self.scale}: no study runs {'/'.join(map(str, key))}")
         return self.runs[key]
 
-    def adaptation(self, run: Mapping[str, str]) -> Spec:
-        """How the model of the run that the wildcards name learns; ``InputError`` where nothing shows that it does."""
+    def settings_of(self, further: str, run: Mapping[str, str]) -> Spec:
+        """How ``further`` is computed of the run that the wildcards name; ``InputError`` where nothing shows it."""
         key = RunKey(run["dataset"], run["method"], run["variant"], int(run["seed"]))
-        if key not in self.adaptations:
-            raise InputError(f"scale {self.scale}: no artifact shows {'/'.join(map(str, key))} adapted")
-        return self.adaptations[key]
+        settings = self.further.get(further, {})
+        if key not in settings:
+            raise InputError(f"scale {self.scale}: no artifact shows {further} of {'/'.join(map(str, key))}")
+        return settings[key]
 
     def artifact(self, study: str, name: str) -> ArtifactPlan:
         """The artifact ``name`` of ``study``; ``InputError`` where the study has none of that name at this scale."""
@@ -130,7 +132,8 @@ class Plan:
     def study_metrics(self, study: str) -> list[str]:
         """The metrics of all runs that the artifacts of ``study`` show."""
         shown = (file for each in self.artifacts if each.study == study for file in each.run_files)
-        return list(dict.fromkeys(file for file in shown if file.endswith(("/metrics.parquet", f"/{ADAPTED}"))))
+        wanted = tuple(f"/{name}.parquet" for name in ("metrics", *FURTHER))
+        return list(dict.fromkeys(file for file in shown if file.endswith(wanted)))
 
     @property
     def page_files(self) -> list[str]:

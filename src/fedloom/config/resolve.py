@@ -19,13 +19,13 @@ from typing import Any
 from fedloom.config.artifact import ArtifactPlan, RunKey
 from fedloom.config.checks import check, choose, one_of
 from fedloom.config.dataset import AnyDataset, read_dataset
+from fedloom.config.further import FURTHER
 from fedloom.config.plan import Plan, Spec
 from fedloom.config.scale import Group, Scale, StudyRuns, read_scale
 from fedloom.config.settings import Settings, seed_list
 from fedloom.config.study import Study, read_study
 from fedloom.errors import InputError
 from fedloom.evaluation.families import registry as evaluations
-from fedloom.evaluation.series.finetune import Adaptation
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.tasks import registry as families
 from fedloom.methods import registry as methods
@@ -52,7 +52,7 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
     runs: dict[RunKey, Spec] = {}
     artifacts: list[ArtifactPlan] = []
     targets: dict[str, tuple[str, ...]] = {}
-    adaptations: dict[RunKey, Spec] = {}
+    further: dict[str, dict[RunKey, Spec]] = {}
     for name in scale.studies if settings.studies is None else settings.studies:
         study = read_study(folder / "studies", name)
         choose(name, scale.studies, f"{scale_path}: studies")
@@ -64,8 +64,8 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
             if keys:
                 how = artifact, drawing, study.foremost
                 artifacts.append(ArtifactPlan(name, artifact_name, settings.scale, *how, keys, datasets))
-                if artifact.adapted:
-                    adaptations |= dict.fromkeys(keys, resolver.adaptation())
+                for each in artifact.also:
+                    further.setdefault(each, {}).update(dict.fromkeys(keys, resolver.further(each)))
         titles[name] = study.title
         for target, wanted in {name: tuple(study.artifacts), **study.targets}.items():
             if target in targets:
@@ -75,7 +75,7 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
             targets[target] = (*files, *([f"results/{name}/metrics.parquet"] if target == name and made else []))
     named = {key.dataset for key in runs}
     used = {name: datasets[name] for name in sorted(named.union(*(datasets[name].others for name in named)))}
-    return Plan(settings.scale, scale.threads, titles, used, runs, tuple(artifacts), targets, adaptations)
+    return Plan(settings.scale, scale.threads, titles, used, runs, tuple(artifacts), targets, further)
 
 
 def plugged(spec: Spec) -> tuple[type, ...]:
@@ -141,9 +141,9 @@ class _Resolver:
                     found.setdefault(group_name, []).append(key)
         return found
 
-    def adaptation(self) -> Spec:
-        """How models learn from held-out sets."""
-        return _resolved(Adaptation, [(f"{self.where}.adapt", self.asked.adapt)])
+    def further(self, name: str) -> Spec:
+        """The settings of what is computed of runs beside their metrics."""
+        return _resolved(FURTHER[name], [(f"{self.where}.also.{name}", self.asked.also.get(name, {}))])
 
     def drawing(self, artifact: str) -> Drawing:
         """What draws the artifact; its options are checked."""
@@ -157,6 +157,8 @@ class _Resolver:
         shown = {group for artifact in self.study.artifacts.values() for group in artifact.shows}
         for group in self.asked.groups:
             choose(group, shown, f"{self.where}.groups: no artifact shows the group")
+        for name in self.asked.also:
+            choose(name, FURTHER, f"{self.where}.also")
         if self.study.foremost:
             choose(self.study.foremost, self.methods, f"config/studies/{self.name}.yaml: foremost")
         for method in self.study.variants:

@@ -29,7 +29,10 @@ class StudyRuns(Strict):
 
     params: dict[str, dict[str, Any]] = Field({}, description="method -> parameters that differ from its defaults")
     model: dict[str, Any] = Field({}, description="parameters of the client model that differ from its defaults")
-    adapt: dict[str, Any] = Field({}, description="how models learn from held-out sets, where not by default")
+    also: dict[str, dict[str, Any]] = Field(
+        {},
+        description="what is computed of runs beside their metrics, such as adapted -> settings, where not by default",
+    )
     groups: dict[str, tuple[Group, ...]] = Field(min_length=1)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from fedloom.config.checks import Strict, choose, read_config
+from fedloom.config.further import FURTHER
 from fedloom.errors import InputError
 from fedloom.federation.tasks import registry as families
 
@@ -21,7 +22,7 @@ class Artifact(Strict):
     caption: str
     notes: str = Field("", description="what the study adds to what the function says below it")
     reference: str | None = Field(None, description="file of config/references with the published numbers")
-    adapted: bool = Field(False, description="also shows what its runs' models do after an epoch on held-out sets")
+    also: tuple[str, ...] = Field((), description="what it shows of its runs beside their metrics, such as adapted")
 
 
 class Study(Strict):
@@ -46,9 +47,12 @@ def read_study(folder: Path, name: str) -> Study:
     path = folder / f"{name}.yaml"
     study = read_config(Study, path)
     choose(study.family, families.names(), f"{path}: family")
+    for artifact_name, artifact in study.artifacts.items():
+        for further in artifact.also:
+            choose(further, FURTHER, f"{path}: artifacts.{artifact_name}.also")
     for target, artifacts in study.targets.items():
-        for artifact in artifacts:
-            choose(artifact, study.artifacts, f"{path}: targets.{target}")
+        for named in artifacts:
+            choose(named, study.artifacts, f"{path}: targets.{target}")
     for method, variants in study.variants.items():
         if variants.get("base"):
             raise InputError(f"{path}: variants.{method}.base: found {variants['base']}, expected no parameters")

@@ -13,7 +13,7 @@ from fedloom.report.names import Names
 from fedloom.report.registry import Drawing, drawing
 from fedloom.report.shown import Shown
 
-SHOWN = ("study", "name", "scale", "caption", "notes", "foremost", "reference", "adapted")
+SHOWN = ("study", "name", "scale", "caption", "notes", "foremost", "reference")
 """Arguments that are what they are called in ``Shown``."""
 
 Check = Callable[[type, Any, str], Any]
@@ -53,12 +53,12 @@ def parse(description: str | None, read_names: Callable[[Path], Names], check: C
     parser.add_argument("--runs", required=True, nargs="+", type=Path, help="folders of the runs that it shows")
     parser.add_argument("--panels", required=True, nargs="+", type=Path, help="folders of their panels or the like")
     parser.add_argument("--partitions", nargs="+", type=Path, default=[], help="folders of their partitions, if shown")
-    parser.add_argument("--adapted", action="store_true", help="also show what runs do after an epoch on held-out sets")
+    parser.add_argument("--also", nargs="+", default=[], help="what else it shows of its runs, e.g. adapted")
     parser.add_argument("--reference", type=Path, help="csv of published values")
     parser.add_argument("--out", required=True, type=Path, help="path of the files without their endings")
     a = parser.parse_args()
     drawn_by = drawing(a.draw)
     told: dict[str, Any] = {key: getattr(a, key) for key in SHOWN}
     folders: dict[str, Any] = {"folders": tuple(a.runs), "data": tuple(a.panels), "dealt": tuple(a.partitions)}
-    shown = Shown(**told, **folders, names=read_names(a.names), labels=json.loads(a.labels))
+    shown = Shown(**told, **folders, also=tuple(a.also), names=read_names(a.names), labels=json.loads(a.labels))
     return Asked(drawn_by, check(drawn_by.options, json.loads(a.options), "--options"), shown, a.out)

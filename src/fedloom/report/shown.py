@@ -26,8 +26,8 @@ class Shown:
 
     ``data`` are folders of panels, trajectories or series, ``dealt`` of how these were partitioned, ``reference`` is
     the csv of published values. ``foremost`` is the method that the study proposes, ``notes`` what the study adds to
-    what the drawing function says, ``labels`` what datasets are called in print. ``adapted``: it also shows what the
-    runs' models do after an epoch on held-out sets.
+    what the drawing function says, ``labels`` what datasets are called in print. ``also`` names what else is shown of
+    the runs: ``adapted`` what their models do after an epoch on held-out sets, for example.
     """
 
     study: str
@@ -38,7 +38,7 @@ class Shown:
     data: tuple[Path, ...]
     dealt: tuple[Path, ...] = ()
     reference: Path | None = None
-    adapted: bool = False
+    also: tuple[str, ...] = ()
     foremost: str = ""
     notes: str = ""
     names: Names = field(default_factory=Names)
@@ -65,7 +65,7 @@ class Shown:
     @cached_property
     def metrics(self) -> pd.DataFrame:
         """The metrics of all runs, one below the other."""
-        files = ("metrics.parquet", "adapted.parquet") if self.adapted else ("metrics.parquet",)
+        files = [f"{name}.parquet" for name in ("metrics", *self.also)]
         return pd.concat([read_metrics(folder / file) for folder in self.runs["folder"] for file in files])
 
     @property

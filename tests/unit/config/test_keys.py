@@ -14,10 +14,10 @@ from pydantic import BaseModel
 
 import fedloom
 from fedloom.config.dataset import SECTIONS
+from fedloom.config.further import FURTHER
 from fedloom.config.scale import Scale, read_scale
 from fedloom.config.schemas import MODELS
 from fedloom.config.study import read_study
-from fedloom.evaluation.series.finetune import Adaptation
 from fedloom.federation.protocol import Protocol
 from fedloom.methods import registry as methods
 from fedloom.models import registry as models
@@ -41,7 +41,7 @@ def all_settings() -> list[type]:
     seen: set[type] = set()
     params = [kinds.get(name).Params for kinds in (methods, models) for name in kinds.names()]
     options = [drawing.options for drawing in drawings().values()]
-    for root in (*MODELS.values(), Protocol, Adaptation, *params, *options):
+    for root in (*MODELS.values(), Protocol, *FURTHER.values(), *params, *options):
         settings_of(root, seen)
     return sorted(seen, key=lambda kind: (kind.__module__, kind.__qualname__))
 
@@ -136,7 +136,8 @@ def test_no_scale_says_what_holds_anyway(repository: Path) -> None:
         for name, runs in scale.studies.items():
             model = read_study(config / "studies", name).model
             of_model = [(f"{file.stem}.{name}.model", runs.model)]
-            found += repeated_layers([(f"{file.stem}.{name}.adapt", runs.adapt)], defaults(Adaptation))
+            for also, settings in runs.also.items():
+                found += repeated_layers([(f"{file.stem}.{name}.also.{also}", settings)], defaults(FURTHER[also]))
             for place, group in ((f"{file.stem}.{name}.{key}", g) for key, parts in runs.groups.items() for g in parts):
                 protocol = [("", scale.protocol), (f"{place}.protocol", group.protocol)]
                 found += [each for each in repeated_layers(protocol, defaults(Protocol)) if each.startswith(place)]

@@ -48,7 +48,7 @@ def shown_by(
     labels = {dataset: label for dataset, label in known.items() if label}
     of_study = {"foremost": about.foremost, "names": names, "labels": labels}
     artifact = about.artifacts[name]
-    of_artifact = {"adapted": artifact.adapted, "notes": artifact.notes, "reference": reference}
+    of_artifact = {"also": artifact.also, "notes": artifact.notes, "reference": reference}
     return Shown(study, name, "quick", caption, **folders, **of_study, **of_artifact)
 
 
