@@ -11,6 +11,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from fedloom.config.claimed import read_claims_plan
 from fedloom.config.digest import code_digest
 from fedloom.config.files import (
     NAMES,
@@ -36,6 +37,7 @@ configfile: "config/config.yaml"
 try:
     SETTINGS = read_settings(config, os.environ)
     PLAN = read_plan(Path("config"), SETTINGS)
+    CLAIMS = read_claims_plan(Path("config"), PLAN)
 except InputError as error:
     sys.exit(f"fedloom: error: {error}")
 
@@ -63,6 +65,7 @@ rule all:
     default_target: True
     input:
         "results/report.html",
+        ["results/claims.md"] if CLAIMS.studies else [],
         expand("results/{study}/metrics.parquet", study=PLAN.titles),
 
 
@@ -73,3 +76,4 @@ for target, files in PLAN.targets.items():
             target
         input:
             files,
+            CLAIMS.made(target),
