@@ -1,8 +1,19 @@
-"""Tables, figures and the page.
+"""Tables, figures, claims and the page.
 
-Needs: metrics and diagnostics of exactly the runs that an artifact shows, their data, the published numbers, names.
-Makes: results/{study}/{table}.csv, .md, .tex, results/{study}/{figure}.pdf, .png, and results/report.html.
+Needs: metrics and diagnostics of exactly the runs that an artifact shows, their data, the published numbers, names;
+    for claims all runs of a study.
+Makes: results/{study}/{table}.csv, .md, .tex, results/{study}/{figure}.pdf, .png, results/{study}/claims.* and
+    contradictions.*, results/claims.md over all studies, and results/report.html.
 """
+
+
+# Seconds each: a submission would take longer.
+localrules:
+    table,
+    figure,
+    claims,
+    claims_page,
+    page,
 
 
 rule table:
@@ -58,17 +69,63 @@ rule figure:
         " --out {params.stem} 2> {log}"
 
 
+rule claims:
+    input:
+        metrics=lambda w: PLAN.study_metrics(w.study),
+        runs=lambda w: CLAIMS.run_files(w.study),
+        config=lambda w: CLAIMS.config_files(w.study),
+    output:
+        csv="results/{study}/claims.csv",
+        md=report("results/{study}/claims.md", category="{study}", labels={"artifact": "claims"}),
+        tex="results/{study}/claims.tex",
+        against_csv="results/{study}/contradictions.csv",
+        against_md=report(
+            "results/{study}/contradictions.md", category="{study}", labels={"artifact": "contradictions"}
+        ),
+        against_tex="results/{study}/contradictions.tex",
+    log:
+        "results/logs/claims/{study}.log",
+    wildcard_constraints:
+        study=CLAIMS.constraint,
+    params:
+        asked=lambda w: CLAIMS.arguments(w.study),
+        code=digest("claims"),
+        out=subpath(output.csv, parent=True),
+    message:
+        "{wildcards.study}/claims"
+    shell:
+        "python scripts/claims.py {params.asked:q} --out {params.out} 2> {log}"
+
+
+rule claims_page:
+    input:
+        [path for study in CLAIMS.studies for path in CLAIMS.made(study)],
+    output:
+        "results/claims.md",
+    log:
+        "results/logs/claims.log",
+    params:
+        asked=CLAIMS.page_arguments,
+        code=digest("claims_page"),
+    message:
+        "{output}"
+    shell:
+        "python scripts/claims_page.py {params.asked:q} --out {output} 2> {log}"
+
+
 rule page:
     input:
         PLAN.page_files,
+        [path for study in CLAIMS.studies for path in CLAIMS.made(study)],
     output:
         "results/report.html",
     log:
         "results/logs/page.log",
     params:
         shown=PLAN.page_arguments,
+        claims=[stem for study in CLAIMS.studies for stem in CLAIMS.stems(study)],
         code=digest("page"),
     message:
         "{output}"
     shell:
-        "python scripts/page.py {params.shown:q} --out {output} 2> {log}"
+        "python scripts/page.py {params.shown:q} --claims {params.claims:q} --out {output} 2> {log}"

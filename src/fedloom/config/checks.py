@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -15,6 +16,9 @@ from fedloom.errors import InputError
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
+
+UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
+"""What pydantic calls a key that its model, or its dataclass, does not have."""
 
 
 class Strict(BaseModel):
@@ -73,10 +77,10 @@ def one_of(found: object, options: Sequence[str]) -> str:
 def _describe(kind: type, error: ValidationError) -> str:
     found_wrong = error.errors()
     # A misspelt key is often a missing one too, and its own message tells more.
-    first = next((each for each in found_wrong if each["type"] == "extra_forbidden"), found_wrong[0])
+    first = next((each for each in found_wrong if each["type"] in UNKNOWN_KEY), found_wrong[0])
     path, found = first["loc"], first["input"]
     key = ".".join(str(part) for part in path) or "the whole"
-    if first["type"] == "extra_forbidden":
+    if first["type"] in UNKNOWN_KEY:
         return f"unknown key {key!r}, expected {one_of(path[-1], _keys(kind, path[:-1]))}"
     if first["type"] == "missing":
         return f"key {key!r} is missing"
@@ -87,16 +91,23 @@ def _describe(kind: type, error: ValidationError) -> str:
 
 
 def _keys(kind: Any, path: Sequence[int | str]) -> list[str]:
-    """Names of the fields of the model that lies under ``path`` inside ``kind``."""
+    """Names of the fields of the model, or dataclass, that lies under ``path`` inside ``kind``."""
     for part in path:
         arguments = get_args(kind)
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            kind = kind.model_fields[str(part)].annotation
+        if _fields(kind):
+            kind = _fields(kind)[str(part)]
         elif get_origin(kind) in (Union, UnionType):
             models = [argument for argument in arguments if getattr(argument, "__name__", "") == part]
             kind = models[0] if models else arguments[0]
         else:
             kind = next(argument for argument in reversed(arguments) if argument is not Ellipsis)
     if get_origin(kind) in (Union, UnionType):
-        kind = next(argument for argument in get_args(kind) if hasattr(argument, "model_fields"))
-    return sorted(getattr(kind, "model_fields", {}))
+        kind = next(argument for argument in get_args(kind) if _fields(argument))
+    return sorted(_fields(kind))
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """Field -> its annotation, of a model or a dataclass; none of anything else."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return {name: field.annotation for name, field in kind.model_fields.items()}
+    return get_type_hints(kind) if dataclasses.is_dataclass(kind) else {}

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from fedloom.artifacts import write_text
+from fedloom.config.claims import ClaimsFile
 from fedloom.config.dataset import AnyDataset
 from fedloom.config.names import NamesFile
 from fedloom.config.scale import Scale
@@ -20,6 +21,7 @@ from fedloom.config.settings import Settings
 from fedloom.config.study import Study
 
 MODELS: dict[str, Any] = {
+    "claims": ClaimsFile,
     "config": Settings,
     "dataset": AnyDataset,
     "names": NamesFile,

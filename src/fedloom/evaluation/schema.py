@@ -20,6 +20,16 @@ SERIES = ["split", "unit", "selection", "metric", "horizon", "condition"]
 SELECTIONS = ("selected", "last")
 """The rounds whose weights are judged: the one with the best validation score, and the last."""
 
+KNOWN = frozenset(
+    """
+    mae rmse mape mse nmi leakage
+    pehe_mse pehe_mse_se pehe_root pehe_root_se ate_error ate_error_se effect_sd value value_se value_error
+    ess matches max_weight clipped_share propensity_count weight_count auc tstr_auc tstr_rmse
+    smape mase owa accuracy f1 distance membership_auc
+    """.split()
+)
+"""Metrics that files of config may name."""
+
 CONDITION = r"^([a-z_]+=[^=,]+(,[a-z_]+=[^=,]+)*)?$"
 """Conditions of a number: sorted ``key=value`` joined by commas, empty where there is none."""
 

@@ -62,19 +62,21 @@ def title(name: str) -> str:
     kind, _, rest = name.partition("_")
     number = kind.lstrip("abcdefghijklmnopqrstuvwxyz")
     word = kind.removesuffix(number).capitalize()
-    return f"{word} {number}" if number else f"{word} ({rest.replace('_', ' ')})"
+    if number:
+        return f"{word} {number}"
+    return f"{word} ({rest.replace('_', ' ')})" if rest else word
 
 
 def markdown(table: Table, name: str) -> str:
     """Return the table as a Markdown document: title, pipe table, notes."""
-    header = [*table.index, *("<br>".join(_safe(level) for level in levels if level) for levels in table.header)]
-    lines = [_pipes(header), _pipes(["---", "---", *["---:"] * len(table.header)])]
+    header = [*table.index, *("<br>".join(safe(level) for level in levels if level) for levels in table.header)]
+    lines = [pipes(header), pipes(["---", "---", *["---:"] * len(table.header)])]
     last = None
     for group, label, cells in table.rows:
-        shown = [MARKDOWN[cell.mark].format(_safe(cell.text)) for cell in cells]
-        lines.append(_pipes(["" if group == last else _safe(group), _safe(label), *shown]))
+        shown = [MARKDOWN[cell.mark].format(safe(cell.text)) for cell in cells]
+        lines.append(pipes(["" if group == last else safe(group), safe(label), *shown]))
         last = group
-    return "\n".join([f"# {title(name)}: {_safe(table.caption)}", "", *lines, "", _safe(table.notes), ""])
+    return "\n".join([f"# {title(name)}: {safe(table.caption)}", "", *lines, "", safe(table.notes), ""])
 
 
 def latex(table: Table, name: str) -> str:
@@ -104,9 +106,11 @@ def escape_latex(text: str) -> str:
     return "".join(LATEX_SIGNS.get(sign, sign) for sign in text)
 
 
-def _pipes(cells: Sequence[str]) -> str:
+def pipes(cells: Sequence[str]) -> str:
+    """Return a row of a Markdown table."""
     return "| " + " | ".join(cells) + " |"
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
+    """Return ``text`` with the signs that Markdown would read as marks replaced."""
     return html.escape(text, quote=False).replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")

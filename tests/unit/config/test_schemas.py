@@ -12,7 +12,7 @@ import yaml
 from fedloom.config.dataset import SECTIONS
 from fedloom.config.schemas import MODELS, schema
 
-FOLDERS = {"datasets": "dataset", "scales": "scale", "studies": "study"}
+FOLDERS = {"claims": "claims", "datasets": "dataset", "scales": "scale", "studies": "study"}
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -186,7 +186,8 @@ def test_a_broken_reference_file_is_refused_with_the_row(tmp_path: Path) -> None
 def test_the_published_tables_are_whole(repository: Path) -> None:
     """15 baselines and Atlas on 5 datasets; 7 columns, 20 and 4 on 2; two metrics, but RMSE alone in Table 3."""
     published = read_references(repository / "config" / "references" / "atlas.csv")
-    assert published.groupby("table").size().to_dict() == {
+    tables = published[published["table"].str.startswith("table")]
+    assert tables.groupby("table").size().to_dict() == {
         "table1": 16 * 5 * 2,
         "table2": 7 * 2 * 2,
         "table3": 4 * 5 * 2,

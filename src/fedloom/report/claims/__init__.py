@@ -1,0 +1,1 @@
+"""What the papers say, put to the test on the runs of a study: claims, their verdicts, contradictions in print."""

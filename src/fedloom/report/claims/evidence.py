@@ -1,0 +1,197 @@
+"""The numbers of runs on which claims are tested, with the units over which an interval resamples them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+
+from fedloom.evaluation.forecast.errors import MASKED
+from fedloom.evaluation.rows import condition
+from fedloom.report.claims.settings import Quantity
+from fedloom.report.names import Run
+from fedloom.report.significance import SUMS
+
+Floats = NDArray[np.float64]
+
+SQUARED = ("rmse",)
+MEANS = ("mae", "mse", *SQUARED)
+"""Metrics that are means over readings, or roots of such means, so that clients' values make up the pooled one."""
+
+AGGREGATES = ("pooled", "mean")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A number of a run: ``sums_SCK`` over S seeds, C units and K blocks of time, ``count_CK`` readings behind them.
+
+    The number is the ratio of the sums, or its ``root``, averaged over seeds. ``counted``: nothing was sampled.
+    ``keyed``: units are values of a key, such as draws of noise, not clients.
+    """
+
+    seeds: tuple[int, ...]
+    units: tuple[str, ...]
+    sums_SCK: Floats
+    count_CK: Floats
+    root: bool = False
+    counted: bool = False
+    keyed: bool = False
+
+    def of(self, seeds: Iterable[int], units: Iterable[str]) -> Sample:
+        """The same number of these seeds and units."""
+        s, c = ([own.index(each) for each in asked] for own, asked in ((self.seeds, seeds), (self.units, units)))
+        names = tuple(self.seeds[i] for i in s), tuple(self.units[i] for i in c)
+        return replace(
+            self, seeds=names[0], units=names[1], sums_SCK=self.sums_SCK[np.ix_(s, c)], count_CK=self.count_CK[c]
+        )
+
+    def without_units(self) -> Sample:
+        """The same number with nothing but seeds to resample."""
+        whole_S = self.sums_SCK.sum((1, 2)) / self.count_CK.sum()
+        value_S = np.sqrt(whole_S) if self.root else whole_S
+        return Sample(self.seeds, ("all",), value_S[:, None, None], np.ones((1, 1)), counted=self.counted)
+
+    def on_each(self, units: tuple[str, ...]) -> Sample:
+        """The same number in every one of these units, for a comparison with what differs between them."""
+        sums_SCK = np.repeat(self.without_units().sums_SCK, len(units), axis=1)
+        return Sample(self.seeds, units, sums_SCK, np.ones((len(units), 1)), keyed=True)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Seeds, units and blocks."""
+        s, c, k = self.sums_SCK.shape
+        return s, c, k
+
+    @property
+    def value(self) -> float:
+        """The number."""
+        return float(self.without_units().sums_SCK.mean())
+
+
+class Absent(Exception):
+    """There is no such number, and why."""
+
+
+class Evidence:
+    """The runs of a study: their ``metrics``, and the folders with what they logged and recorded."""
+
+    def __init__(self, metrics: pd.DataFrame, folders: Iterable[Path]) -> None:
+        self._metrics = metrics
+        self._records = [
+            json.loads((folder / "run.json").read_text(encoding="utf-8")) | {"folder": folder} for folder in folders
+        ]
+
+    @property
+    def datasets(self) -> list[str]:
+        """Datasets of the runs, in order."""
+        return list(dict.fromkeys(record["spec"]["dataset"] for record in self._records))
+
+    def has(self, dataset: str, run: Run) -> bool:
+        """Whether there is a run of that method's variant."""
+        return bool(self._of(dataset, run))
+
+    def levels(self, dataset: str, run: Run, quantity: Quantity, by: str) -> list[str]:
+        """The values of the key ``by`` for which the run has the number, by size."""
+        rows, keys = self._rows(dataset, run, quantity, (by,))
+        return sorted({keys[found][by] for found in rows["condition"]}, key=float)
+
+    def sample(self, dataset: str, run: Run, quantity: Quantity, at: Mapping[str, str] | None = None) -> Sample:
+        """The number, ``at`` further parts of its condition. Raises Absent."""
+        records = self._of(dataset, run)
+        if not records:
+            raise Absent("no run")
+        if quantity.record or quantity.log:
+            return _counted(records, quantity)
+        sums = self._blocks(records, quantity) if not at else None
+        return sums or self._rated(dataset, run, quantity, at or {})
+
+    def _of(self, dataset: str, run: Run) -> list[dict[str, Any]]:
+        asked = (dataset, *run)
+        return [r for r in self._records if tuple(r["spec"][k] for k in ("dataset", "method", "variant")) == asked]
+
+    @cached_property
+    def _by_run(self) -> dict[tuple[str, str, str], pd.DataFrame]:
+        return dict(list(self._metrics.groupby(["dataset", "method", "variant"], sort=False)))
+
+    def _rows(
+        self, dataset: str, run: Run, quantity: Quantity, further: Iterable[str] = (), fixed: Mapping[str, str] = {}
+    ) -> tuple[pd.DataFrame, dict[str, dict[str, str]]]:
+        """The metric's rows with the right keys in their condition, and the parts of each condition."""
+        frame = self._by_run.get((dataset, *run), self._metrics.iloc[:0])
+        frame = frame[(frame["metric"] == quantity.metric) & (frame["selection"] == quantity.selection)]
+        frame = frame[frame["horizon"] == quantity.horizon]
+        where = {**quantity.where, **fixed}
+        free = {*quantity.over, *further, *([quantity.units] if quantity.units else [])}
+        parts = {c: dict(p.split("=", 1) for p in c.split(",")) if c else {} for c in frame["condition"].unique()}
+        fitting = {c: of for c, of in parts.items() if of.keys() == where.keys() | free and where.items() <= of.items()}
+        return frame[frame["condition"].isin(fitting)], fitting
+
+    def _blocks(self, records: list[dict[str, Any]], quantity: Quantity) -> Sample | None:
+        """Error sums by client and block of time, where evaluation kept them for this number."""
+        kept = quantity.metric in SUMS and quantity.unit == "pooled" and quantity.selection == "selected"
+        if not kept or quantity.horizon != "all" or condition(**quantity.where) != MASKED or quantity.over:
+            return None
+        finished = [record for record in records if record["verdict"] == "finished"]
+        found = [load_file(record["folder"] / "diagnostics.safetensors") for record in finished]
+        name = SUMS[quantity.metric]
+        if not found or any(name not in each or each[name].shape != found[0][name].shape for each in found):
+            return None
+        seeds = tuple(record["spec"]["seed"] for record in finished)
+        clients = tuple(records[0]["clients"])
+        sums = np.stack([each[name] for each in found])
+        return Sample(seeds, clients, sums, found[0]["count"], quantity.metric in SQUARED)
+
+    def _rated(self, dataset: str, run: Run, quantity: Quantity, at: Mapping[str, str]) -> Sample:
+        """The number from the table of metrics, by whatever units stand there."""
+        rows, parts = self._rows(dataset, run, quantity, fixed=at)
+        if rows.empty:
+            raise Absent(f"no {quantity.metric} of it")
+        if rows["value"].isna().all():
+            raise Absent(str(rows["reason"].iloc[0]))
+        if quantity.units:
+            rows = rows[rows["unit"] == quantity.unit]
+            named = rows["condition"].map(lambda c: parts[c][quantity.units])
+            return replace(_pivoted(rows.assign(unit=named, n=1), root=False), keyed=True)
+        single = rows[~rows["unit"].isin(AGGREGATES)]
+        alike = quantity.unit == "mean" or (quantity.metric in MEANS and not quantity.over)
+        if len(single) and alike:
+            root = quantity.unit == "pooled" and quantity.metric in SQUARED
+            return _pivoted(single if quantity.unit == "pooled" else single.assign(n=1), root)
+        return _pivoted(rows[rows["unit"] == quantity.unit].assign(unit="all", n=1), root=False)
+
+
+def _pivoted(rows: pd.DataFrame, root: bool) -> Sample:
+    """Rows as a sample; a unit that any seed lacks is left out, and conditions are averaged."""
+    value = rows.pivot_table("value", "seed", "unit", "mean", sort=False).dropna(axis=1)
+    if value.empty:
+        raise Absent("no value of it")
+    n_C = rows.groupby("unit")["n"].first().loc[value.columns].to_numpy(dtype=np.float64)
+    value_SC = value.to_numpy(dtype=np.float64)
+    sums_SC = (value_SC**2 if root else value_SC) * n_C
+    names = tuple(map(int, value.index)), tuple(map(str, value.columns))
+    return Sample(*names, sums_SC[:, :, None], n_C[:, None], root)
+
+
+def _counted(records: list[dict[str, Any]], quantity: Quantity) -> Sample:
+    """What was counted of every run, one value a seed."""
+    found = []
+    for record in records:
+        if quantity.record == "diverged":
+            found.append(float(record["verdict"] == "diverged"))
+        elif quantity.record == "parameters":
+            found.append(float(np.mean(record["client_parameters"])))
+        else:
+            log = pd.read_parquet(record["folder"] / "rounds.parquet")
+            found.append(float(log.loc[log["quantity"] == quantity.log, "value"].mean()))
+    if not np.isfinite(found).all():
+        raise Absent(f"no {quantity.log} in its log")
+    seeds = tuple(record["spec"]["seed"] for record in records)
+    return Sample(seeds, ("all",), np.array(found)[:, None, None], np.ones((1, 1)), counted=True)

@@ -1,0 +1,66 @@
+"""One page with every claim of every study and what became of it, and what print contradicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from fedloom.report.claims.contradictions import CONTRADICT
+from fedloom.report.claims.tables import EVERYWHERE
+from fedloom.report.claims.verdicts import FAILS, HOLDS, OPEN
+from fedloom.report.layout import EMPTY, pipes, safe
+
+
+def claims_page(scale: str, titles: Mapping[str, str], folders: Mapping[str, Path]) -> str:
+    """Return the page (Markdown) from the csv files of claims and contradictions in the studies' ``folders``."""
+    frames = {study: pd.read_csv(folder / "claims.csv", keep_default_na=False) for study, folder in folders.items()}
+    lines = [f"# What the papers claim, at scale {scale}", "", *_counts(frames, titles), ""]
+    for study, frame in frames.items():
+        lines += [
+            f"## {titles[study]}",
+            "",
+            *_claims(frame),
+            "",
+            *_contradictions(folders[study] / "contradictions.csv"),
+            "",
+        ]
+    lines.append(
+        "How verdicts are reached, every comparison, its effect and interval: `{study}/claims.csv`, `.md`, `.tex` "
+        "beside this page; every comparison of printed numbers: `{study}/contradictions.csv`."
+    )
+    return "\n".join([*lines, ""])
+
+
+def _counts(frames: Mapping[str, pd.DataFrame], titles: Mapping[str, str]) -> list[str]:
+    rows = [pipes(["Study", "claims", HOLDS, FAILS, OPEN]), pipes(["---", *["---:"] * 4])]
+    for study, frame in frames.items():
+        verdicts = frame.loc[frame["dataset"] == EVERYWHERE, "verdict"]
+        counts = [str(int((verdicts == verdict).sum())) for verdict in (HOLDS, FAILS, OPEN)]
+        rows.append(pipes([safe(titles[study]), str(len(verdicts)), *counts]))
+    return rows
+
+
+def _claims(frame: pd.DataFrame) -> list[str]:
+    rows = [pipes(["Claim", "Place", "Verdict", "Data sets", "Seeds", "Why"]), pipes(["---"] * 6)]
+    for _, of in frame.groupby("claim", sort=False):
+        whole = of[of["dataset"] == EVERYWHERE].iloc[0]
+        tested = of[of["dataset"] != EVERYWHERE]
+        seeds = sorted({int(float(n)) for n in tested["seeds"] if n != ""})
+        over = " to ".join(dict.fromkeys(str(n) for n in (seeds[0], seeds[-1]))) if seeds else EMPTY
+        datasets = ", ".join(dict.fromkeys(tested["dataset"])) or EMPTY
+        cells = [whole["says"], whole["place"], whole["verdict"], datasets, over, whole["why"] or EMPTY]
+        rows.append(pipes([safe(cell) for cell in cells]))
+    return rows
+
+
+def _contradictions(path: Path) -> list[str]:
+    frame = pd.read_csv(path, keep_default_na=False)
+    if frame.empty:
+        return ["Nothing that is printed contradicts itself, as far as its numbers are known here."]
+    rows = [pipes(["What ought to hold in print", "Place", "contradicts"]), pipes(["---", "---", "---:"])]
+    for _, of in frame.groupby("contradiction", sort=False):
+        wrong = int((of["verdict"] == CONTRADICT).sum())
+        rows.append(pipes([safe(of["says"].iloc[0]), safe(of["place"].iloc[0]), f"{wrong} of {len(of)}"]))
+    return rows

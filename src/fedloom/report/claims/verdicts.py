@@ -1,0 +1,237 @@
+"""From claims and the numbers of runs to verdicts: a claim holds here, does not hold, or is not decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from fedloom.evaluation.forecast.significance import LEVEL
+from fedloom.report.claims.evidence import Absent, Evidence, Sample
+from fedloom.report.claims.intervals import Estimate, effect_of, estimate, paired
+from fedloom.report.claims.settings import FITTED, Claim, Predicate, Published, Quantity, Relation
+from fedloom.report.names import Run, run_of
+
+Verdict = Literal["holds here", "does not hold", "not decided"]
+
+HOLDS: Verdict = "holds here"
+FAILS: Verdict = "does not hold"
+OPEN: Verdict = "not decided"
+
+
+@dataclass(frozen=True)
+class Side:
+    """A run and which of its numbers is meant."""
+
+    run: Run
+    number: str
+
+
+Pair = tuple[Side, Side | None]
+
+
+@dataclass(frozen=True)
+class Tested:
+    """One comparison of a claim on one dataset: its sides, the estimate (None: ``why`` there is none) and the bound."""
+
+    left: Side
+    right: Side | None
+    bound: float
+    found: Estimate | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class OnDataset:
+    """What becomes of a claim on one dataset: ``worst`` is the comparison that speaks most against it."""
+
+    dataset: str
+    verdict: Verdict
+    worst: Tested | None
+    tested: tuple[Tested, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A claim's verdict over all datasets, and on each."""
+
+    name: str
+    claim: Claim
+    verdict: Verdict
+    why: str
+    datasets: tuple[OnDataset, ...]
+
+
+def decide(
+    claims: Mapping[str, Claim], numbers: Mapping[str, Quantity], evidence: Evidence, published: pd.DataFrame
+) -> list[Decided]:
+    """Decide all claims from the runs that there are; ``published`` are the paper's numbers, which bounds may be."""
+    return [_decided(name, claim, numbers, evidence, published) for name, claim in claims.items()]
+
+
+def _decided(
+    name: str, claim: Claim, numbers: Mapping[str, Quantity], evidence: Evidence, published: pd.DataFrame
+) -> Decided:
+    found = []
+    for dataset in claim.datasets or evidence.datasets:
+        tested = tuple(_tested(claim.test, dataset, numbers, evidence, published))
+        if any(each.found for each in tested):
+            found.append(_on_dataset(claim.test, dataset, tested))
+    if not found:
+        return Decided(name, claim, OPEN, _missing(claim, numbers, evidence), ())
+    verdicts = [each.verdict for each in found]
+    verdict = FAILS if FAILS in verdicts else OPEN if OPEN in verdicts else HOLDS
+    counts = {each: verdicts.count(each) for each in (HOLDS, FAILS, OPEN) if each in verdicts}
+    why = ", ".join(f"{each} on {n}" for each, n in counts.items()) + f" of {len(found)}" if len(counts) > 1 else ""
+    return Decided(name, claim, verdict, why or found[0].why, tuple(found))
+
+
+def _on_dataset(test: Predicate, dataset: str, tested: tuple[Tested, ...]) -> OnDataset:
+    """One failure refutes (at a level shared by all comparisons), and all must hold for the claim to."""
+    known = [each for each in tested if each.found]
+    level = 1 - (1 - LEVEL) / len(known)
+    relation = _relation(test)
+    verdicts = {id(each): _judged(relation, test, each, level) for each in known}
+    worst = max(known, key=lambda each: (verdicts[id(each)] == FAILS, _against(relation, test, each)))
+    counts = list(verdicts.values())
+    absent = [each for each in tested if not each.found]
+    why = []
+    if len(tested) > 1:
+        why.append(f"{counts.count(HOLDS)} of {len(tested)} comparisons hold, {counts.count(FAILS)} fail")
+    why += dict.fromkeys(f"{_name(each)}: {each.why}" for each in absent)
+    why += dict.fromkeys(each.found.why for each in known if each.found and each.found.why)
+    if FAILS in counts:
+        return OnDataset(dataset, FAILS, worst, tested, "; ".join(why))
+    if OPEN in counts and not any(each.found.why for each in known if each.found):
+        why.append("the interval reaches across the bound")
+    verdict = OPEN if OPEN in counts or absent else HOLDS
+    return OnDataset(dataset, verdict, worst, tested, "; ".join(why))
+
+
+def _tested(
+    test: Predicate, dataset: str, numbers: Mapping[str, Quantity], evidence: Evidence, published: pd.DataFrame
+) -> Iterator[Tested]:
+    bound = _bound(test, dataset, published)
+    for left, right in _pairs(test):
+        try:
+            if test.effect in FITTED:
+                places = evidence.levels(dataset, left.run, numbers[left.number], test.by)
+                if len(set(places)) < 3:
+                    raise Absent(f"fewer than three values of {test.by}")
+                samples = [evidence.sample(dataset, left.run, numbers[left.number], {test.by: at}) for at in places]
+                of = effect_of(test.effect, [float(at) for at in places])
+            else:
+                sides = [left, right] if right else [left]
+                samples = [_sample(evidence, dataset, side, numbers) for side in sides]
+                of = effect_of(test.effect)
+            together = paired(samples)
+            if not together:
+                raise Absent("no seed that both sides have")
+            yield Tested(left, right, bound, estimate(together, of))
+        except Absent as why:
+            yield Tested(left, right, bound, None, str(why))
+
+
+def _sample(evidence: Evidence, dataset: str, side: Side, numbers: Mapping[str, Quantity]) -> Sample:
+    try:
+        return evidence.sample(dataset, side.run, numbers[side.number])
+    except Absent as why:
+        raise Absent(f"{why} ({_named(side.run)})") from None
+
+
+def _pairs(test: Predicate) -> Iterator[Pair]:
+    runs = [run_of(named) for named in test.left]
+    if test.relation == "ordered":
+        sides = [Side(run, number) for run in runs for number in test.of]
+        yield from pairwise(sides)
+        return
+    for number in test.of:
+        for run in runs:
+            left = Side(run, number)
+            others = [Side(run_of(named), test.against or number) for named in test.right]
+            if not others and test.against:
+                others = [Side(run, test.against)]
+            if others:
+                yield from ((left, other) for other in others)
+            else:
+                yield left, None
+
+
+def _relation(test: Predicate) -> Relation:
+    return "less" if test.relation == "ordered" else test.relation
+
+
+def _middle(test: Predicate) -> float:
+    """What ``within`` is around: no difference, or a ratio of one."""
+    return 1.0 if test.effect == "ratio" else 0.0
+
+
+def _judged(relation: Relation, test: Predicate, tested: Tested, level: float) -> Verdict:
+    assert tested.found is not None
+    if not np.isfinite(tested.found.effect):
+        return OPEN
+    (lo, hi), (low, high) = tested.found.interval(), tested.found.interval(level)
+    bound, middle = tested.bound, _middle(test)
+    holds, fails = {
+        "less": (hi < bound, low >= bound),
+        "at_most": (hi <= bound, low > bound),
+        "greater": (lo > bound, high <= bound),
+        "at_least": (lo >= bound, high < bound),
+        "within": (
+            middle - bound <= lo and hi <= middle + bound,
+            high < middle - bound or low > middle + bound,
+        ),
+    }[relation]
+    return HOLDS if holds else FAILS if fails else OPEN
+
+
+def _against(relation: Relation, test: Predicate, tested: Tested) -> float:
+    """How much a comparison speaks against the claim."""
+    assert tested.found is not None
+    beyond = tested.found.effect - tested.bound
+    if relation == "within":
+        return abs(tested.found.effect - _middle(test)) - tested.bound
+    return beyond if relation in ("less", "at_most") else -beyond
+
+
+def _bound(test: Predicate, dataset: str, published: pd.DataFrame) -> float:
+    """A printed bound is the dataset's own, or else the one that asks least of the runs."""
+    bound = test.bound
+    if not isinstance(bound, Published):
+        return bound
+    columns = ["table", "metric", "method", "variant", "condition"]
+    rows = published[(published[columns] == [getattr(bound, column) for column in columns]).all(axis=1)]
+    own = rows[rows["dataset"] == dataset]
+    values = (own if len(own) else rows)["value"]
+    return float(values.min() if test.relation in ("at_least", "greater") else values.max())
+
+
+def _missing(claim: Claim, numbers: Mapping[str, Quantity], evidence: Evidence) -> str:
+    """Why nothing could be tested."""
+    datasets = [each for each in claim.datasets or evidence.datasets if each in evidence.datasets]
+    if not datasets:
+        return f"no runs on {', '.join(claim.datasets)} at this scale"
+    runs = [run_of(named) for named in (*claim.test.left, *claim.test.right)]
+    absent = [_named(run) for run in runs if not any(evidence.has(dataset, run) for dataset in datasets)]
+    if absent:
+        return f"no runs of {', '.join(absent)} at this scale"
+    return f"no {', '.join(describe(numbers[name]) for name in claim.test.of)} of these runs at this scale"
+
+
+def describe(quantity: Quantity) -> str:
+    """A number in words, for messages."""
+    return quantity.metric or quantity.log or str(quantity.record)
+
+
+def _name(tested: Tested) -> str:
+    sides: Sequence[Side] = [side for side in (tested.left, tested.right) if side]
+    return " to ".join(_named(side.run) for side in sides)
+
+
+def _named(run: Run) -> str:
+    return run[0] if run[1] == "base" else "/".join(run)

@@ -1,0 +1,243 @@
+"""A claim holds where runs show it, its negation does not, and what runs cannot tell is not decided."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+
+from fedloom.evaluation.rows import as_metrics, row
+from fedloom.evaluation.schema import read_metrics
+from fedloom.report.claims.evidence import Evidence
+from fedloom.report.claims.settings import Claim, Predicate, Published, Quantity
+from fedloom.report.claims.verdicts import FAILS, HOLDS, OPEN, Decided, decide
+
+from .conftest import Workshop
+
+PRINTED = ["table", "dataset", "method", "variant", "condition", "metric", "value"]
+NOTHING = pd.DataFrame(columns=PRINTED)
+LESS = Predicate("less", ("mae",), ("atlas",), ("fedavg",))
+NUMBERS = {
+    "mae": Quantity("mae", where={"mask": "masked"}),
+    "rmse": Quantity("rmse", where={"mask": "masked"}),
+    "sent": Quantity(log="bytes_up"),
+    "nmi": Quantity("nmi"),
+    "noisy": Quantity("mae", where={"mask": "masked", "noise": "laplace"}, units="draw"),
+    "leakage": Quantity("leakage"),
+}
+
+
+def decided(
+    evidence: Evidence, test: Predicate, published: pd.DataFrame = NOTHING, datasets: tuple[str, ...] = ()
+) -> Decided:
+    """The verdict on a claim that ``test`` decides."""
+    return decide({"claim": Claim("It is so", "Sec. 1", test, datasets)}, NUMBERS, evidence, published)[0]
+
+
+def of(workshop: Workshop) -> Evidence:
+    """The runs made so far."""
+    return Evidence(pd.concat([read_metrics(run / "metrics.parquet") for run in workshop.runs]), workshop.runs)
+
+
+def negated(test: Predicate) -> Predicate:
+    """The claim that the opposite is so."""
+    opposite: dict[str, Any] = {"less": "greater", "greater": "less", "at_least": "at_most", "at_most": "at_least"}
+    return replace(test, relation=opposite[test.relation])
+
+
+@pytest.fixture
+def runs(workshop: Workshop) -> Workshop:
+    """Two methods with errors of 3 and 4, one of which sends a tenth."""
+    workshop.run("atlas", 3.0, sent=64, nmi=0.5)
+    workshop.run("fedavg", 4.0, sent=640, nmi=0.4)
+    return workshop
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        LESS,
+        Predicate("less", ("mae", "rmse"), ("atlas",), ("fedavg",)),
+        Predicate("greater", ("mae",), ("fedavg",), ("atlas",), effect="difference", bound=0.9),
+        Predicate("at_least", ("mae",), ("fedavg",), ("atlas",), effect="ratio", bound=1.3),
+        Predicate("at_most", ("mae",), ("atlas",), ("fedavg",), bound=-0.2),
+        Predicate("at_least", ("sent",), ("fedavg",), ("atlas",), effect="ratio", bound=10),
+    ],
+    ids=lambda test: f"{test.relation} {test.effect}",
+)
+def test_a_claim_that_is_true_of_the_runs_holds_and_its_negation_does_not(runs: Workshop, test: Predicate) -> None:
+    assert decided(of(runs), test).verdict == HOLDS
+    if test.of != ("sent",):  # a count that just reaches its bound does so from both sides
+        assert decided(of(runs), negated(test)).verdict == FAILS
+
+
+def test_effects_are_those_of_the_tables(runs: Workshop) -> None:
+    worst = decided(of(runs), LESS).datasets[0].worst
+    metrics = pd.concat([read_metrics(run / "metrics.parquet") for run in runs.runs])
+    chosen = metrics.query("unit == 'pooled' and selection == 'selected' and metric == 'mae' and horizon == 'all'")
+    value = chosen[chosen["condition"] == "mask=masked"].set_index("method")["value"]
+    assert worst is not None
+    assert worst.found is not None
+    assert worst.found.effect == pytest.approx((value["atlas"] - value["fedavg"]) / value["fedavg"], rel=1e-12)
+
+
+def test_runs_that_are_the_same_are_no_less_and_no_greater(workshop: Workshop) -> None:
+    workshop.run("atlas", 3.0)
+    workshop.run("atlas", 3.0, variant="A.4")
+    for relation in ("less", "greater"):
+        test = Predicate(relation, ("mae",), ("atlas/A.4",), ("atlas",))  # type: ignore[arg-type]
+        assert decided(of(workshop), test).verdict == FAILS
+    assert decided(of(workshop), Predicate("within", ("mae",), ("atlas/A.4",), ("atlas",), bound=0.01)).verdict == HOLDS
+
+
+def test_without_runs_nothing_is_decided_and_the_missing_ones_are_named(runs: Workshop) -> None:
+    found = decided(of(runs), replace(LESS, left=("cnfgnn",)))
+    assert found.verdict == OPEN
+    assert found.why == "no runs of cnfgnn at this scale"
+    assert found.datasets == ()
+    elsewhere = decided(of(runs), LESS, datasets=("knowair",))
+    assert (elsewhere.verdict, elsewhere.why) == (OPEN, "no runs on knowair at this scale")
+
+
+def test_a_claim_about_many_is_not_decided_while_one_is_missing_but_refuted_by_any(runs: Workshop) -> None:
+    test = replace(LESS, right=("fedavg", "cnfgnn"))
+    found = decided(of(runs), test)
+    assert found.verdict == OPEN
+    assert "cnfgnn" in found.why
+    runs.run("fedper", 2.0)
+    assert decided(of(runs), replace(test, right=("fedavg", "cnfgnn", "fedper"))).verdict == FAILS
+
+
+def test_one_dataset_is_enough_to_refute(runs: Workshop) -> None:
+    runs.panel("pems-bay")
+    runs.run("atlas", 4.0, dataset="pems-bay")
+    runs.run("fedavg", 3.0, dataset="pems-bay")
+    found = decided(of(runs), LESS)
+    assert [each.verdict for each in found.datasets] == [HOLDS, FAILS]
+    assert found.verdict == FAILS
+    assert found.why == "holds here on 1, does not hold on 1 of 2"
+
+
+def test_a_diverged_run_decides_nothing_but_that_it_diverged(runs: Workshop) -> None:
+    runs.run("fedper", 0.0, diverged="loss is not finite")
+    found = decided(of(runs), replace(LESS, right=("fedper",)))
+    assert found.verdict == OPEN
+    numbers = {"broke": Quantity(record="diverged")}
+    claim = Claim("It breaks", "Sec. 1", Predicate("at_least", ("broke",), ("fedper",), effect="value", bound=1))
+    assert decide({"claim": claim}, numbers, of(runs), NOTHING)[0].verdict == HOLDS
+
+
+def test_a_printed_bound_is_the_datasets_own_or_the_one_that_asks_least(runs: Workshop) -> None:
+    rows = [("s", data, "atlas", "", "", "rise", value) for data, value in (("metr-la", 0.5), ("pems-bay", 0.1))]
+    published = pd.DataFrame(rows, columns=PRINTED)
+    test = Predicate("at_least", ("mae",), ("fedavg",), ("atlas",), bound=Published("s", "rise", "atlas"))
+    assert decided(of(runs), test, published).verdict == FAILS
+    assert decided(of(runs), test, published[published["dataset"] == "pems-bay"]).verdict == HOLDS
+
+
+def made(tmp_path: Path, values: dict[str, Iterable[Any]]) -> Evidence:
+    """Runs with rows of one's own: ``values`` maps a method to its rows, one list a seed."""
+    frames, folders = [], []
+    for method, seeds in values.items():
+        for seed, rows in enumerate(seeds):
+            spec = {"dataset": "metr-la", "method": method, "variant": "base", "seed": seed}
+            folder = tmp_path / method / str(seed)
+            folder.mkdir(parents=True)
+            (folder / "run.json").write_text(json.dumps({"spec": spec, "verdict": "finished", "clients": ["a"]}))
+            save_file({}, folder / "diagnostics.safetensors")
+            frames.append(as_metrics(rows, spec, "selected"))
+            folders.append(folder)
+    return Evidence(pd.concat(frames), folders)
+
+
+def nmi(*values: float) -> list[Any]:
+    """A pooled value for each seed."""
+    return [[row("nmi", value, 1)] for value in values]
+
+
+def test_one_seed_without_pairs_decides_nothing(tmp_path: Path) -> None:
+    found = decided(
+        made(tmp_path, {"atlas": nmi(0.9), "fedavg": nmi(0.1)}), Predicate("greater", ("nmi",), ("atlas",), ("fedavg",))
+    )
+    assert found.verdict == OPEN
+    assert "one seed" in found.why
+
+
+def test_seeds_alone_decide_by_their_own_spread(tmp_path: Path) -> None:
+    test = Predicate("greater", ("nmi",), ("atlas",), ("fedavg",), effect="difference")
+    clear = made(tmp_path / "clear", {"atlas": nmi(0.9, 0.91, 0.89), "fedavg": nmi(0.1, 0.1, 0.1)})
+    wide = made(tmp_path / "wide", {"atlas": nmi(0.9, 0.2, 0.1), "fedavg": nmi(0.1, 0.1, 0.1)})
+    assert decided(clear, test).verdict == HOLDS
+    assert decided(wide, test).verdict == OPEN
+    worst = decided(clear, test).datasets[0].worst
+    assert worst is not None
+    assert worst.found is not None
+    # Student's interval with two degrees of freedom: 0.8 ± 4.3027 · 0.01 / √3.
+    assert worst.found.interval() == pytest.approx((0.8 - 0.024842, 0.8 + 0.024842), abs=1e-5)
+
+
+def clients(mean: float, spread: float, seed: int) -> list[Any]:
+    """One seed with a value a client."""
+    values = np.random.default_rng(seed).normal(mean, spread, 30)
+    rows = [row("mae", value, 10, "mask=masked", unit=f"c{i}") for i, value in enumerate(values)]
+    return [[*rows, row("mae", float(values.mean()), 300, "mask=masked")]]
+
+
+def test_a_wide_interval_decides_nothing_and_a_narrow_one_does(tmp_path: Path) -> None:
+    narrow = made(tmp_path / "narrow", {"atlas": clients(3, 0.05, 0), "fedavg": clients(3.1, 0.05, 1)})
+    wide = made(tmp_path / "wide", {"atlas": clients(3, 1.0, 0), "fedavg": clients(3.1, 1.0, 1)})
+    assert decided(narrow, LESS).verdict == HOLDS
+    found = decided(wide, LESS)
+    assert found.verdict == OPEN
+    assert "interval" in found.datasets[0].why
+
+
+def test_draws_of_noise_meet_the_run_without_noise(tmp_path: Path) -> None:
+    noisy = [
+        row("mae", 3.3 + 0.01 * i, 300, condition)
+        for i, condition in enumerate(f"draw={n},mask=masked,noise=laplace" for n in range(8))
+    ]
+    evidence = made(tmp_path, {"atlas": [[row("mae", 3.0, 300, "mask=masked"), *noisy]]})
+    test = Predicate("at_least", ("noisy",), ("atlas",), against="mae", effect="difference", bound=0.3)
+    found = decided(evidence, test)
+    assert found.verdict == HOLDS
+    worst = found.datasets[0].worst
+    assert worst is not None
+    assert worst.found is not None
+    assert worst.found.effect == pytest.approx(0.335)
+    assert worst.found.pairs == "8 units"
+
+
+def series(line: Iterable[float], spread: float) -> list[Any]:
+    """Six seeds of numbers along a condition."""
+    random = np.random.default_rng(0)
+    return [
+        [row("leakage", value + random.normal(0, spread), 1, f"strength={i / 10}") for i, value in enumerate(line)]
+        for _ in range(6)
+    ]
+
+
+@pytest.mark.parametrize(("effect", "bound"), [("r2", 0.99), ("slope", 1.9)])
+def test_a_line_is_a_line_and_a_curve_is_none(tmp_path: Path, effect: Any, bound: float) -> None:
+    test = Predicate("at_least", ("leakage",), ("atlas",), effect=effect, bound=bound, by="strength")
+    line = made(tmp_path / "line", {"atlas": series([0.2 * i for i in range(8)], 0.001)})
+    curve = made(tmp_path / "curve", {"atlas": series([0.05 * (i - 4) ** 2 for i in range(8)], 0.001)})
+    assert decided(line, test).verdict == HOLDS
+    assert decided(curve, test).verdict == FAILS
+    zero = Predicate("within", ("leakage",), ("atlas",), effect="intercept", bound=0.01, by="strength")
+    assert decided(line, zero).verdict == HOLDS
+    assert decided(curve, zero).verdict == FAILS
+
+
+def test_an_order_holds_step_by_step(workshop: Workshop) -> None:
+    for method, error in (("atlas", 3.0), ("fedper", 3.5), ("fedavg", 4.0)):
+        workshop.run(method, error)
+    assert decided(of(workshop), Predicate("ordered", ("mae",), ("atlas", "fedper", "fedavg"))).verdict == HOLDS
+    assert decided(of(workshop), Predicate("ordered", ("mae",), ("atlas", "fedavg", "fedper"))).verdict == FAILS
