@@ -21,6 +21,8 @@ rule adapt:
     threads: PLAN.threads
     resources:
         device=SETTINGS.device,
+        gpu=SETTINGS.gpus,
+        gpu_memory_mb=0,
     params:
         settings=lambda w: as_text(PLAN.settings_of("adapted", w)),
         code=lambda w: digest("adapt", *plugged(PLAN.spec(w))),
@@ -32,4 +34,5 @@ rule adapt:
         "adapt {wildcards.method}/{wildcards.variant} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
         "python scripts/adapt.py --settings {params.settings:q} --run {params.run} --data {params.data}"
-        " --partition {params.partition} {params.beside} --device {resources.device} 2> {log}"
+        " --partition {params.partition} {params.beside} --device {resources.device}"
+        " --gpu-memory-mb {resources.gpu_memory_mb} 2> {log}"

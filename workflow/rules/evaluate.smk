@@ -6,6 +6,9 @@ Makes: what every run on trajectories is measured against, once for all of them;
     results/{study}/metrics.parquet, which no rule reads.
 """
 
+localrules:
+    metrics,
+
 
 rule yardsticks:
     input:
@@ -47,6 +50,8 @@ rule evaluate:
     threads: PLAN.threads
     resources:
         device=SETTINGS.device,
+        gpu=SETTINGS.gpus,
+        gpu_memory_mb=0,
     params:
         code=lambda w: digest("evaluate", evaluated_by(PLAN.spec(w)), *plugged(PLAN.spec(w))),
         data=lambda w: PLAN.data_folder(w.dataset),
@@ -57,7 +62,8 @@ rule evaluate:
         "evaluate {wildcards.method}/{wildcards.variant} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
         "python scripts/evaluate.py --run {params.run} --data {params.data} --partition {params.partition}"
-        " {params.judged_by} --device {resources.device} 2> {log}"
+        " {params.judged_by} --device {resources.device}"
+        " --gpu-memory-mb {resources.gpu_memory_mb} 2> {log}"
 
 
 rule metrics:

@@ -25,6 +25,8 @@ rule train:
     threads: PLAN.threads
     resources:
         device=SETTINGS.device,
+        gpu=SETTINGS.gpus,
+        gpu_memory_mb=0,
     params:
         spec=lambda w: as_text(PLAN.spec(w)),
         code=lambda w: digest("train", *plugged(PLAN.spec(w))),
@@ -37,4 +39,5 @@ rule train:
     shell:
         "python scripts/train.py --spec {params.spec:q} --digest {params.code} --data {params.data}"
         " --partition {params.partition} --out {params.out} --device {resources.device}"
+        " --gpu-memory-mb {resources.gpu_memory_mb}"
         " --state {params.state} 2> {log}"

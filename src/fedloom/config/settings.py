@@ -41,6 +41,11 @@ class Settings(Strict):
     seeds: Seeds | None = Field(None, description="how many, or a list; replaces what the scale says for every run")
     mirror: str | None = Field(None, description="a folder that already holds raw files; only a cache")
 
+    @property
+    def gpus(self) -> int:
+        """GPUs that a job on a device asks a scheduler for: none for ``auto``, which takes what it finds."""
+        return int(self.device == "cuda")
+
 
 def read_settings(config: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
     """Settings from a merged Snakemake config; a mirror that is not set there comes from ``FEDLOOM_MIRROR``.
