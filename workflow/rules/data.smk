@@ -7,6 +7,7 @@ Makes: results/raw/{dataset}/{key} with {key}.json (where the bytes came from an
     or results/data/{dataset}/series/.
 """
 
+
 # Machines that compute may have no network.
 localrules:
     fetch,

@@ -6,6 +6,7 @@ Makes: what every run on trajectories is measured against, once for all of them;
     results/{study}/metrics.parquet, which no rule reads.
 """
 
+
 localrules:
     metrics,
 
