@@ -22,13 +22,14 @@ def run() -> None:
     parser.add_argument("--partition", type=Path, required=True, help="folder of the partition")
     parser.add_argument("--out", type=Path, required=True, help="folder of the run")
     parser.add_argument("--state", type=Path, required=True, help="folder of the training state, outside the outputs")
+    parser.add_argument("--start", type=Path, help="folder of the run that it starts from, where the spec names one")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--gpu-memory-mb", type=int, default=0, help="GPU memory that the job needs, 0 for a whole GPU")
     args = parser.parse_args()
     with device(args.device, args.gpu_memory_mb) as chosen, RoundProgress() as progress:
         train_run(
             json.loads(args.spec), args.digest, make, args.data, args.partition, args.out, args.state,
-            chosen, progress,
+            chosen, progress, start=args.start,
         )  # fmt: skip
 
 

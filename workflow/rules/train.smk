@@ -1,6 +1,6 @@
 """One federation, trained.
 
-Needs: a dataset's panel or trajectories, their partition, the run's spec.
+Needs: a dataset's panel or trajectories, their partition, the run's spec; the run that it starts from, where it does.
 Makes: results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}/: weights of the selected and of the last round, of
     further rounds where the protocol keeps them, what every round logged, the spec with its verdict; outside identity
     the timing and the environment.
@@ -11,6 +11,7 @@ Makes: results/runs/{scale}/{dataset}/{method}/{variant}/seed{seed}/: weights of
 rule train:
     input:
         unpack(lambda w: PLAN.inputs(w.dataset)),
+        unpack(PLAN.source_files),
     output:
         weights=f"{RUN}/weights.safetensors",
         snapshots=f"{RUN}/snapshots.safetensors",
@@ -34,10 +35,11 @@ rule train:
         partition=subpath(input.partition_partition, parent=True),
         out=subpath(output.run, parent=True),
         state=STATE,
+        start=PLAN.source_argument,
     message:
         "train {wildcards.method}/{wildcards.variant} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
         "python scripts/train.py --spec {params.spec:q} --digest {params.code} --data {params.data}"
         " --partition {params.partition} --out {params.out} --device {resources.device}"
         " --gpu-memory-mb {resources.gpu_memory_mb}"
-        " --state {params.state} 2> {log}"
+        " --state {params.state} {params.start} 2> {log}"

@@ -12,8 +12,17 @@ from fedloom.config.dataset import AnyDataset
 from fedloom.config.files import NAMES
 from fedloom.config.further import FURTHER
 from fedloom.errors import InputError
+from fedloom.federation.starting import SOURCE_FILES
 
 Spec = dict[str, Any]
+
+
+def source_of(spec: Spec) -> RunKey | None:
+    """The run that the run of ``spec`` starts from, of the same dataset and seed; None where it starts anew."""
+    if "start" not in spec:
+        return None
+    method, _, variant = spec["start"]["run"].partition("/")
+    return RunKey(spec["dataset"], method, variant or "base", spec["seed"])
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,20 @@ class Plan:
         if key not in settings:
             raise InputError(f"scale {self.scale}: no artifact shows {further} of {'/'.join(map(str, key))}")
         return settings[key]
+
+    def source_files(self, run: Mapping[str, str]) -> dict[str, str]:
+        """What the training of the run that the wildcards name reads of the run that it starts from."""
+        folder = self._source_folder(run)
+        return {f"start_{file.partition('.')[0]}": f"{folder}/{file}" for file in SOURCE_FILES} if folder else {}
+
+    def source_argument(self, run: Mapping[str, str]) -> str:
+        """What the script of training is told of the run that it starts from."""
+        folder = self._source_folder(run)
+        return f"--start {folder}" if folder else ""
+
+    def _source_folder(self, run: Mapping[str, str]) -> str:
+        key = source_of(self.spec(run))
+        return f"results/runs/{key.folder(self.scale)}" if key else ""
 
     def artifact(self, study: str, name: str) -> ArtifactPlan:
         """The artifact ``name`` of ``study``; ``InputError`` where the study has none of that name at this scale."""

@@ -1,8 +1,9 @@
 """From settings, scale and studies to the runs that exist and the artifacts that show them.
 
 Everything about a run that may change its numbers ends up in its *spec*, a plain sorted mapping:
-``{"dataset", "family", "method", "variant", "seed", "params", "model", "protocol"}`` with every default written out. A
-run that several groups, artifacts or studies show exists once.
+``{"dataset", "family", "method", "variant", "seed", "params", "model", "protocol"}`` with every default written out,
+and where its variant says so ``"start"``, the run that it starts from, and ``"clients"``, those that it is run on. A
+run that several groups, artifacts or studies show exists once, as does one that others start from.
 """
 
 from __future__ import annotations
@@ -20,20 +21,23 @@ from fedloom.config.artifact import ArtifactPlan, RunKey
 from fedloom.config.checks import check, choose, one_of
 from fedloom.config.dataset import AnyDataset, read_dataset
 from fedloom.config.further import FURTHER
-from fedloom.config.plan import Plan, Spec
+from fedloom.config.plan import Plan, Spec, source_of
 from fedloom.config.scale import Group, Scale, StudyRuns, read_scale
 from fedloom.config.settings import Settings, seed_list
 from fedloom.config.study import Study, read_study
 from fedloom.errors import InputError
 from fedloom.evaluation.families import registry as evaluations
 from fedloom.federation.protocol import Protocol
+from fedloom.federation.starting import Start
+from fedloom.federation.subset import Subset
 from fedloom.federation.tasks import registry as families
 from fedloom.methods import registry as methods
 from fedloom.models import registry as models
 from fedloom.report import registry as drawings
 from fedloom.report.registry import Drawing
 
-OF_A_VARIANT = ("model", "protocol")  # what a variant says of these goes to them, not to the method
+BEGUN = {"start": Start, "clients": Subset}  # what a variant may say of a run beyond its method's parameters
+OF_A_VARIANT = ("model", "protocol", *BEGUN)  # what a variant says of these goes to them, not to the method
 
 _method, _model, _family = cache(methods.get), cache(models.get), cache(families.get)
 
@@ -136,9 +140,10 @@ class _Resolver:
             for position, group in enumerate(parts):
                 where = f"{self.where}.groups.{group_name}.{position}"
                 for key, spec in self._runs(group, where):
-                    if runs.setdefault(key, spec) != spec:
-                        raise InputError(f"{where}: {_difference(key, runs[key], spec)}")
                     found.setdefault(group_name, []).append(key)
+                    for each, of_each in ((key, spec), *self._sources(spec, group, where)):
+                        if runs.setdefault(each, of_each) != of_each:
+                            raise InputError(f"{where}: {_difference(each, runs[each], of_each)}")
         return found
 
     def further(self, name: str) -> Spec:
@@ -191,26 +196,41 @@ class _Resolver:
             if learns not in (None, family):
                 raise InputError(f"{where}.methods: expected methods of family {family}, found {method} ({learns})")
             for each in self._variants(method, variant or "base", group, where):
-                params = self._params(method, each, group, where)
-                model = self._model(method, each, group, where)
-                protocol = self._protocol(method, each, group, where)
+                told = self._told(method, each, group, where)
                 for seed in seeds:
                     key = RunKey(group.dataset, method, each, seed)
-                    yield (
-                        key,
-                        {**key._asdict(), "family": family, "params": params, "model": model, "protocol": protocol},
-                    )
+                    yield key, key._asdict() | told
+
+    def _told(self, method: str, variant: str, group: Group, where: str) -> Spec:
+        """The spec of a method's variant in a group, whatever its dataset and seed."""
+        return {
+            "family": self.study.family,
+            "params": self._params(method, variant, group, where),
+            "model": self._model(method, variant, group, where),
+            "protocol": self._protocol(method, variant, group, where),
+            **self._begun(method, variant),
+        }
+
+    def _sources(self, spec: Spec, group: Group, where: str) -> Iterator[tuple[RunKey, Spec]]:
+        """The run that ``spec`` starts from, the one that this starts from, and so on, as the group would run them."""
+        behind: set[RunKey] = set()
+        while (key := source_of(spec)) is not None:
+            named = f"{self._place(spec['method'], spec['variant'])}.start.run"
+            choose(key.method, self.methods, named)
+            choose(key.variant, ["base", *self.study.variants.get(key.method, {})], f"{named}: variant of {key.method}")
+            if key in behind:
+                raise InputError(f"{named}: expected a run that starts anew sooner or later, found a circle")
+            behind.add(key)
+            spec = key._asdict() | self._told(key.method, key.variant, group, where)
+            yield key, spec
 
     def _variants(self, method: str, variant: str, group: Group, where: str) -> list[str]:
         known = ["base", *self.study.variants.get(method, {})]
         if variant != "*":
             return [choose(variant, known, f"{where}.methods: variant of {method}")]
-
-        def parts(each: str) -> list[Any]:
-            return [part(method, each, group, where) for part in (self._params, self._model, self._protocol)]
-
         # A variant that only names what this scale has as its base would be the same run twice.
-        return ["base", *(each for each in known[1:] if parts(each) != parts("base"))]
+        base = self._told(method, "base", group, where)
+        return ["base", *(each for each in known[1:] if self._told(method, each, group, where) != base)]
 
     def _params(self, method: str, variant: str, group: Group, where: str) -> dict[str, Any]:
         layers = [
@@ -226,6 +246,14 @@ class _Resolver:
 
     def _place(self, method: str, variant: str) -> str:
         return f"config/studies/{self.name}.yaml: variants.{method}.{variant}"
+
+    def _begun(self, method: str, variant: str) -> dict[str, Any]:
+        """Where a variant's runs start from and on which clients they are run, as far as it says so."""
+        differs, place = self._variant(method, variant), self._place(method, variant)
+        said = {name: kind for name, kind in BEGUN.items() if name in differs}
+        if "clients" in said and not hasattr(_family(self.study.family), "only"):
+            raise InputError(f"{place}.clients: expected no choice, since family {self.study.family} takes all clients")
+        return {name: _resolved(kind, [(f"{place}.{name}", differs[name])]) for name, kind in said.items()}
 
     def _protocol(self, method: str, variant: str, group: Group, where: str) -> dict[str, Any]:
         differs = self._variant(method, variant).get("protocol", {})
@@ -260,9 +288,9 @@ def _resolved(kind: type, layers: list[tuple[str, dict[str, Any]]]) -> dict[str,
 
 
 def _difference(key: RunKey, one: Spec, other: Spec) -> str:
-    for part in ("params", "model", "protocol"):
-        if one[part] != other[part]:
-            a, b = (spec[part] or {} for spec in (one, other))
+    for part in ("params", *OF_A_VARIANT):
+        if one.get(part) != other.get(part):
+            a, b = (spec.get(part) or {} for spec in (one, other))
             names = [name for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name)]
             return (
                 f"{'/'.join(map(str, key))} is asked for twice with different {part}.{names[0]}: "

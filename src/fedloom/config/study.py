@@ -35,7 +35,8 @@ class Study(Strict):
     variants: dict[str, dict[str, dict[str, Any]]] = Field(
         {},
         description="method -> variant -> parameters that differ from the method's base; below the keys model and "
-        "protocol those of the client model and of the protocol",
+        "protocol those of the client model and of the protocol; below start the run that it starts from, what it "
+        "takes over and what it freezes; below clients the share of them that it is run on",
     )
     artifacts: dict[str, Artifact] = Field(min_length=1)
     targets: dict[str, tuple[str, ...]] = Field({}, description="further targets: name -> artifacts")

@@ -22,7 +22,9 @@ from fedloom.federation.method import Method
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.rounds import Federation, State
 from fedloom.federation.stack import Tensors, below, compact
+from fedloom.federation.starting import read_source
 from fedloom.federation.store import Interrupted, Saver, Store, log_frame, read_tensors, spread, write_tensors
+from fedloom.federation.subset import Subset
 from fedloom.federation.task import Task
 from fedloom.federation.tasks import registry as tasks
 
@@ -56,10 +58,11 @@ class Run:
         return sorted(int(name.removeprefix("round")) for name in found if name.startswith("round"))
 
 
-def _identity(spec: dict[str, Any], digest: str, folders: list[Path]) -> str:
-    """Hash of spec, code and the content of the data."""
+def _identity(spec: dict[str, Any], digest: str, folders: list[Path], files: list[Path]) -> str:
+    """Hash of spec, code and the content of the data and of what the run starts from."""
     mixed = hashlib.sha256(json.dumps([spec, digest], sort_keys=True).encode())
-    for path in sorted(p for folder in folders for p in folder.glob("*.*") if not p.name.startswith(".")):
+    data = sorted(p for folder in folders for p in folder.glob("*.*") if not p.name.startswith("."))
+    for path in (*data, *files):
         mixed.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
     return mixed.hexdigest()
 
@@ -75,17 +78,20 @@ def train_run(
     device: torch.device,
     progress: Callable[[int, int, str], None] = lambda done, total, text: None,
     save_every_seconds: float = 30.0,
+    start: Path | None = None,
 ) -> None:
     """Train the run that ``spec`` describes and write its folder; go on from a saved state where there is one.
 
+    ``start`` is the folder of the run that the spec says it starts from.
     ``progress`` is told (rounds done, rounds in all, a short text). Raises InputError on bad input, and Interrupted
     (exit status 75) after a signal.
     """
     protocol = Protocol(**spec["protocol"])
-    task: Task = tasks.get(spec["family"]).read(data, partition, protocol, device)
+    task: Task = read_task(spec, data, partition, device)
+    source = read_source(start, spec)
     if not int(task.sizes("train").sum()):
         raise InputError(f"{partition}: training samples: expected at least one, found none")
-    store = Store(state_folder, _identity(spec, digest, [data, partition]))
+    store = Store(state_folder, _identity(spec, digest, [data, partition], source.files if source else []))
     with store.locked():
         if store.finished(out):
             progress(1, 1, "trained by a process that outlived its Snakemake")
@@ -95,8 +101,13 @@ def train_run(
         trained_on: Any = task
         if method.pools:
             trained_on = trained_on.pooled()  # its weights [1, ...] are every client's when they are read back
+        if source is not None:
+            method = source.freezing(method, trained_on)
         federation = Federation(method, trained_on, protocol, spec["seed"])
-        state = store.load(federation.start(), len(trained_on.ids))
+        fresh = federation.start()
+        if source is not None:
+            source.begin(fresh)
+        state = store.load(fresh, len(trained_on.ids))
         begun, first = time.monotonic(), state.round
 
         def after_round(state: State) -> bool:
@@ -122,6 +133,20 @@ def train_run(
         }
         write_text(out / "environment.json", json.dumps(environment, indent=2, sort_keys=True) + "\n")
         store.finish([out / name for name in OUTPUTS])
+
+
+def read_task(spec: dict[str, Any], data: Path, partition: Path, device: torch.device, **protocol: Any) -> Any:
+    """The task of a run, on the clients that its spec asks for; ``protocol`` is what differs from the spec's.
+
+    Raises InputError where the family of tasks cannot be told for some clients alone.
+    """
+    family = tasks.get(spec["family"])
+    task: Any = family.read(data, partition, Protocol(**{**spec["protocol"], **protocol}), device)
+    if "clients" not in spec:
+        return task
+    if not hasattr(task, "only"):
+        raise InputError(f"clients: expected a family of tasks that can be cut to some clients, found {spec['family']}")
+    return task.only(Subset(**spec["clients"]).chosen(task.keys, spec["seed"]))
 
 
 def _write(federation: Federation, task: Task, state: State, spec: dict[str, Any], digest: str, out: Path) -> None:
@@ -156,7 +181,7 @@ def read_run(folder: Path, data: Path, partition: Path, make: Maker, device: tor
         raise InputError(f"{folder / 'run.json'}: expected a run, found no such file")
     described = json.loads((folder / "run.json").read_text())
     spec = described["spec"]
-    task = tasks.get(spec["family"]).read(data, partition, Protocol(**spec["protocol"]), device)
+    task = read_task(spec, data, partition, device)
     if task.ids != described["clients"]:
         raise InputError(f"{folder / 'run.json'}: clients: expected those of {partition}, found others")
     method = make(spec)

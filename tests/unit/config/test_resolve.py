@@ -139,6 +139,79 @@ def test_what_does_not_exist_is_named_in_one_line(plan_of: PlanOf, asked: dict[s
     assert "\n" not in str(error.value)
 
 
+STARTING = {
+    "first": {"clients": {"share": 0.5}},
+    "tuned": {"start": {"run": "atlas/first", "take": ["codebook"]}, "clients": {"share": 0.5, "part": "rest"}},
+    "again": {"lr": 1e-4, "start": {"run": "atlas/tuned", "take": ["codebook"], "freeze": ["codebook"]}},
+}
+
+
+def starting(**variants: Any) -> dict[str, Any]:
+    """A study whose variants of ``atlas`` are these, and those that start from runs."""
+    return STUDY | {"variants": {"atlas": STARTING | variants}}
+
+
+def test_a_run_that_starts_from_a_run_brings_that_one_along_without_showing_it(plan_of: PlanOf) -> None:
+    asked = scale({**ABLATION, "methods": ["atlas", "atlas/again"], "protocol": {"rounds": 7}})
+    plan = plan_of(asked, starting())
+    key = {variant: RunKey("regimes", "atlas", variant, 0) for variant in ("base", "first", "tuned", "again")}
+    assert set(plan.runs) == set(key.values())
+    assert set(plan.artifacts[0].runs) == {key["base"], key["again"]}
+    assert {spec["protocol"]["rounds"] for spec in plan.runs.values()} == {7}
+    again, first = plan.runs[key["again"]], plan.runs[key["first"]]
+    assert json.loads(as_text(again))["start"] == {"run": "atlas/tuned", "take": ["codebook"], "freeze": ["codebook"]}
+    assert first["clients"] == {"share": 0.5, "part": "first"}
+    assert not {"start", "clients"} & plan.runs[key["base"]].keys()
+    assert {"start", "clients"} & again["params"].keys() == set()
+
+
+def test_training_reads_the_run_that_it_starts_from(plan_of: PlanOf) -> None:
+    plan = plan_of(scale({**ABLATION, "methods": ["atlas/tuned"]}, groups={}), starting())
+    tuned, first = ({"dataset": "regimes", "method": "atlas", "variant": v, "seed": "0"} for v in ("tuned", "first"))
+    folder = "results/runs/tiny/regimes/atlas/first/seed0"
+    assert set(plan.source_files(tuned).values()) == {f"{folder}/weights.safetensors", f"{folder}/run.json"}
+    assert plan.source_argument(tuned) == f"--start {folder}"
+    assert (plan.source_files(first), plan.source_argument(first)) == ({}, "")
+
+
+@pytest.mark.parametrize(
+    ("variant", "line"),
+    [
+        (
+            {"start": {"run": "atlas/frist", "take": ["codebook"]}},
+            "variant of atlas: found 'frist', expected one of ag",
+        ),
+        (
+            {"start": {"run": "atlass", "take": ["codebook"]}},
+            "atlas.odd.start.run: found 'atlass', expected one of atl",
+        ),
+        (
+            {"start": {"run": "atlas/odd", "take": ["codebook"]}},
+            "atlas.odd.start.run: expected a run that starts anew ",
+        ),
+        ({"start": {"run": "atlas"}}, "variants.atlas.odd.start: key 'take' is missing"),
+        (
+            {"start": {"run": "atlas", "take": []}},
+            "atlas.odd.start: the whole: found {'run': 'atlas', 'take': []}, expe",
+        ),
+        (
+            {"start": {"run": "atlas", "taek": []}},
+            "atlas.odd.start: unknown key 'taek', expected one of freeze, run, t",
+        ),
+        ({"clients": {"share": 1.5}}, "expected a share in (0, 1), found 1.5"),
+        (
+            {"clients": {"share": 0.5, "part": "last"}},
+            "atlas.odd.clients: part: found 'last', expected one of first, re",
+        ),
+    ],
+)
+def test_a_start_that_cannot_be_is_named_in_one_line(plan_of: PlanOf, variant: dict[str, Any], line: str) -> None:
+    with pytest.raises(InputError) as error:
+        plan_of(scale({**ABLATION, "methods": ["atlas/odd"]}), starting(odd=variant))
+    assert line in str(error.value)
+    assert "\n" not in str(error.value)
+
+
 def with_beside(folder: Path, beside: dict[str, str]) -> None:
     """Let ``regimes`` of the test name others beside it, of which ``other`` exists."""
     path = folder / "datasets" / "regimes.yaml"

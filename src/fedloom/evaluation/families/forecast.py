@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 
@@ -14,8 +12,7 @@ from fedloom.evaluation.forecast.errors import HELD_OUT, MASKED, UNMASKED, held_
 from fedloom.evaluation.forecast.judged import Judged
 from fedloom.evaluation.forecast.stream import forecasts
 from fedloom.evaluation.forecast.truth import read_truth
-from fedloom.federation.protocol import Protocol
-from fedloom.federation.runs import Run
+from fedloom.federation.runs import Run, read_task
 from fedloom.federation.tasks.forecast import ForecastTask
 from fedloom.partition.folder import read_partition_about
 
@@ -60,5 +57,6 @@ class ForecastJudge(Judge):
 
     def _whole(self) -> ForecastTask:
         """The task with every window of the validation part, of which the run's own may hold only some."""
-        protocol = replace(Protocol(**self.run.spec["protocol"]), validation_stride=1)
-        return ForecastTask.read(self.folders.data, self.folders.partition, protocol, self.task.device)
+        where = self.folders.data, self.folders.partition, self.task.device
+        whole: ForecastTask = read_task(self.run.spec, *where, validation_stride=1)
+        return whole
