@@ -21,7 +21,7 @@ MECHANISMS = ("context", "action", "outcome")
 
 
 class FedCM(Method):
-    """Mechanisms of contexts and outcomes, and the summary they read, are averaged; each client's own choice is its own.
+    """Mechanisms of contexts and outcomes, and the summary they read, are averaged; each client keeps its own choice.
 
     The authors' models are of tables; ours is of sequences, cut into steps whose graph is A_t, T_t, Y_t in this order,
     all with X and a summary of the past among their parents. Given those nothing is confounded, so that the averaged
@@ -41,6 +41,7 @@ class FedCM(Method):
         """The authors' code, but for widths (theirs: 256) and picks, which are ours."""
 
         lr: float = 2e-4
+        critic_lr: float = 2e-4
         width: int = 128
         summary: int = 32
         noise: int = 16  # behind a context
@@ -58,7 +59,7 @@ class FedCM(Method):
     def steps(self, phase: Phase) -> Sequence[Step]:
         """The critics' steps, then the generators', on every minibatch."""
         p = self.params
-        learn = Adam(p.lr, betas=(0.5, 0.9), l2=p.l2)
+        learn, judge = (Adam(lr, betas=(0.5, 0.9), l2=p.l2) for lr in (p.lr, p.critic_lr))
         draws = {"pick": Noise((p.picks,), "uniform"), "z": Noise((p.picks, p.noise))}
         draws |= {"t": Noise((p.picks, "actions"), "uniform"), "y": Noise((p.picks, 1), "uniform")}
         mixed = draws | {"mix": Noise((p.picks,), "uniform")}
@@ -66,7 +67,7 @@ class FedCM(Method):
         generators = ("seen", "memory", *MECHANISMS)
         return (
             Step(
-                self.criticising, learn, critics, "critics", p.critic_steps, noise=mixed, gradient="gradient_of_critics"
+                self.criticising, judge, critics, "critics", p.critic_steps, noise=mixed, gradient="gradient_of_critics"
             ),
             Step(self.generating, learn, generators, "generators", noise=draws, gradient="gradient_of_generators"),
         )
