@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom.evaluation.offpolicy.bounds import bound_rows
 from fedloom.evaluation.offpolicy.estimate import Estimate, Support, estimate, interval, support
 from fedloom.evaluation.offpolicy.federated import Upload, bin_edges, combine, upload
 from fedloom.evaluation.offpolicy.log import Log, Window, window
@@ -57,7 +58,7 @@ def policy_rows(
     terms = step_terms(weights.weight, steps.outcome_R, steps.q_target_R, steps.q_logged_R)
     sent = gather(terms, steps.outcome_R, weights, steps.client_R, steps.owner_R, clients)
     backed, found = support(sent, weights.bound), estimate(sent, STEP_ESTIMATORS)
-    rows = support_rows(backed, under) + bin_rows(sent, under)
+    rows = support_rows(backed, under) + bin_rows(sent, under) + bound_rows(sent, backed, "wy", under)
     return rows + estimate_rows(found, backed, under, truth=truth), found
 
 
@@ -122,7 +123,7 @@ def sequence_rows(
             backed = support(sent)
             known = None if truth is None or steps not in truth else truth[steps][policy]
             values[policy] = estimate(sent, SEQUENCE_ESTIMATORS)
-            rows += support_rows(backed, under, horizon)
+            rows += support_rows(backed, under, horizon) + bound_rows(sent, backed, "wg", under, horizon)
             rows += estimate_rows(values[policy], backed, under, horizon, known)
         rows += mean_rows(values, {"scope": "window", "propensity": propensity}, horizon)
     return rows
