@@ -47,7 +47,7 @@ def read_claims(config: Path, name: str) -> ClaimsFile:
     for each, claim in read.claims.items():
         for dataset in claim.datasets:
             choose(dataset, known, f"{path}: claims.{each}.datasets")
-        _check_predicate(claim.test, read, study, published, f"{path}: claims.{each}.test")
+        _check_predicate(claim.test, read, study, published, known, f"{path}: claims.{each}.test")
     for each, contradiction in read.contradictions.items():
         where = f"{path}: contradictions.{each}"
         for side, printed in (("left", contradiction.left), ("right", contradiction.right)):
@@ -65,7 +65,9 @@ def _check_number(quantity: Quantity, where: str) -> None:
         choose(quantity.metric, KNOWN, f"{where}.metric")
 
 
-def _check_predicate(test: Predicate, read: ClaimsFile, study: Study, published: pd.DataFrame, where: str) -> None:
+def _check_predicate(
+    test: Predicate, read: ClaimsFile, study: Study, published: pd.DataFrame, datasets: list[str], where: str
+) -> None:
     if not test.of or not test.left:
         raise InputError(f"{where}: expected at least one number (of) and one run (left), found none")
     for number in (*test.of, *([test.against] if test.against else [])):
@@ -78,8 +80,11 @@ def _check_predicate(test: Predicate, read: ClaimsFile, study: Study, published:
     if two == (test.effect in (*FITTED, "value")):
         sides = "between two sides" if two else "of one side"
         raise InputError(f"{where}.effect: expected one {sides}, found {test.effect!r}")
-    if (test.effect in FITTED) != bool(test.by):
-        raise InputError(f"{where}.by: expected one with the effects {', '.join(FITTED)}, found {test.by!r}")
+    if (test.effect in FITTED) != (bool(test.by) != bool(test.across)):
+        found = f"by {test.by!r}, across {list(test.across)}"
+        raise InputError(f"{where}: expected by or across with the effects {', '.join(FITTED)}, found {found}")
+    for dataset in test.across:
+        choose(dataset, datasets, f"{where}.across")
     if isinstance(test.bound, Published):
         bound = test.bound
         columns = ["table", "metric", "method", "variant", "condition"]

@@ -70,7 +70,7 @@ def test_every_file_of_claims_agrees_with_what_is_registered(repository: Path) -
         ("place: Sec. 1", "place: Sec. 1\n    datasets: [metrla]", "claims.better.datasets: found 'metrla', expected"),
         ("right: [fedavg]", "rigth: [fedavg]", "unknown key 'claims.better.test.rigth', expected one of"),
         (", right: [fedavg]", "", "claims.better.test.effect: expected one of one side, found 'relative'"),
-        ("right: [fedavg]", "right: [fedavg], by: x", "claims.better.test.by: expected one with the effects"),
+        ("right: [fedavg]", "right: [fedavg], by: x", "claims.better.test: expected by or across with the effects"),
         (
             "right: [fedavg]",
             "right: [fedavg], bound: {table: t, metric: m}",

@@ -108,4 +108,4 @@ def _matching(wanted: Mapping[str, str], published: pd.DataFrame) -> pd.DataFram
 
 def _printed(value: float, sign: str = "") -> str:
     """A number without the float error of a difference between printed ones."""
-    return format(round(value, 9), f"{sign}.4g")
+    return format(round(value, 9) + 0.0, f"{sign}.4g")

@@ -22,8 +22,8 @@ from fedloom.report.significance import SUMS
 
 Floats = NDArray[np.float64]
 
-SQUARED = ("rmse",)
-MEANS = ("mae", "mse", *SQUARED)
+SQUARED = ("rmse", "pehe_root")
+MEANS = ("mae", "mse", "pehe_mse", *SQUARED)
 """Metrics that are means over readings, or roots of such means, so that clients' values make up the pooled one."""
 
 AGGREGATES = ("pooled", "mean")
@@ -97,6 +97,10 @@ class Evidence:
     def has(self, dataset: str, run: Run) -> bool:
         """Whether there is a run of that method's variant."""
         return bool(self._of(dataset, run))
+
+    def clients(self, dataset: str, run: Run) -> int:
+        """How many clients the run has."""
+        return len(self._of(dataset, run)[0]["clients"])
 
     def levels(self, dataset: str, run: Run, quantity: Quantity, by: str) -> list[str]:
         """The values of the key ``by`` for which the run has the number, by size."""
@@ -188,6 +192,8 @@ def _counted(records: list[dict[str, Any]], quantity: Quantity) -> Sample:
             found.append(float(record["verdict"] == "diverged"))
         elif quantity.record == "parameters":
             found.append(float(np.mean(record["client_parameters"])))
+        elif quantity.record == "all_parameters":
+            found.append(float(np.sum(record["client_parameters"]) + record["central_parameters"]))
         else:
             log = pd.read_parquet(record["folder"] / "rounds.parquet")
             found.append(float(log.loc[log["quantity"] == quantity.log, "value"].mean()))

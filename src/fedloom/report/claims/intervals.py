@@ -85,7 +85,7 @@ def estimate(samples: Sequence[Sample], of: Of) -> Estimate:
         pairs = " × ".join(f"{n} {what}" for n, what in ((units, "units"), (blocks, "blocks")) if n > 1)
         return Estimate(effect, drawn, seeds, pairs) if len(drawn) else Estimate(effect, None, seeds, pairs, "no draws")
     if seeds < 2:
-        few = f"one seed and {units} unit{'s' if units > 1 else ''}: nothing to draw from"
+        few = f"one seed and {f'{units} units' if units > 1 else 'no pairs'}: nothing to draw from"
         return Estimate(effect, None, seeds, "", few)
     every = of([each.without_units().sums_SCK[:, 0, 0] for each in samples])
     return Estimate(effect, None, seeds, "seeds", student=(float(every.std(ddof=1) / np.sqrt(seeds)), seeds - 1.0))
@@ -101,6 +101,7 @@ def effect_of(kind: Effect, x: Sequence[float] = ()) -> Of:
         "slope": lambda v: _line(x, v)[0],
         "intercept": lambda v: _line(x, v)[1],
         "r2": lambda v: _line(x, v)[2],
+        "power": lambda v: _line(np.log(x).tolist(), np.log(v))[0],
     }[kind]
 
 

@@ -11,14 +11,16 @@ from typing import Literal
 Relation = Literal["less", "greater", "at_least", "at_most", "within", "ordered"]
 """Of an effect to a bound; ``ordered``: every run, or number, of a list is less than the next."""
 
-Effect = Literal["relative", "difference", "ratio", "value", "slope", "intercept", "r2"]
-"""``(left - right) / right``, ``left - right``, ``left / right``, ``left`` alone; of a line fitted through a series."""
+Effect = Literal["relative", "difference", "ratio", "value", "slope", "intercept", "r2", "power"]
+"""``(left - right) / right``, ``left - right``, ``left / right``, ``left`` alone; of a line fitted through a series, or
+the power of its growth: the slope in logarithms."""
 
-FITTED: tuple[Effect, ...] = ("slope", "intercept", "r2")
+FITTED: tuple[Effect, ...] = ("slope", "intercept", "r2", "power")
 """Effects of a series of numbers that differ in one part of their condition."""
 
-Record = Literal["parameters", "diverged"]
-"""What a run's record gives as a number: those that a client holds, and whether training broke off (1) or not (0)."""
+Record = Literal["parameters", "all_parameters", "diverged"]
+"""What a run's record gives as a number: those that a client holds, on average, and all clients and the centre
+together; whether training broke off (1) or not (0)."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class Predicate:
     """Every run on the ``left`` against every one on the ``right`` in every number ``of``.
 
     ``against`` is the right side's number where it is another; without a ``right`` side it is one of the left's run.
-    ``by`` is the part of the condition along which a series runs, for effects of a fitted line.
+    ``by`` is the part of the condition along which a series runs, for effects of a fitted line; or the series runs
+    ``across`` datasets, by their number of clients.
     """
 
     relation: Relation
@@ -68,6 +71,7 @@ class Predicate:
     effect: Effect = "relative"
     bound: float | Published = 0.0
     by: str = ""
+    across: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

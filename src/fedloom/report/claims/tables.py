@@ -11,7 +11,7 @@ import pandas as pd
 from fedloom.evaluation.forecast.significance import DRAWS
 from fedloom.report.claims.intervals import COUNTED, Estimate
 from fedloom.report.claims.settings import FITTED, Predicate, Quantity
-from fedloom.report.claims.verdicts import Decided, OnDataset, Side, Tested, describe
+from fedloom.report.claims.verdicts import BETWEEN, Decided, OnDataset, Side, Tested, describe
 from fedloom.report.layout import EMPTY, Cell, Table
 from fedloom.report.names import Names
 
@@ -39,7 +39,10 @@ NOTES = (
 )
 
 SIGNS = {"less": "<", "ordered": "<", "at_most": "≤", "greater": ">", "at_least": "≥", "within": "±"}
-MEASURES = {"slope": "slope", "intercept": "at 0", "r2": "R²", "value": ""}
+SMALL = 0.0005
+"""Smaller shares would be printed as 0.0 %."""
+
+MEASURES = {"slope": "slope", "intercept": "at 0", "r2": "R²", "power": "power"}
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,14 @@ class Words:
         return self.names.run(side.run) if side else ""
 
     def number(self, name: str) -> str:
-        """A number in print; one of a metric goes by the metric's name."""
-        return self.names.word(describe(self.numbers[name]))
+        """A number in print: its metric, and what else tells it from other numbers of that metric."""
+        quantity = self.numbers[name]
+        more = f" ({name.replace('_', ' ')})" if quantity.metric and quantity.metric != name else ""
+        return self.names.word(describe(quantity)) + more
 
     def dataset(self, name: str) -> str:
         """A dataset in print."""
-        return self.labels.get(name, name)
+        return BETWEEN.join(self.labels.get(each, each) for each in name.split(BETWEEN))
 
 
 def verdict_table(decided: Sequence[Decided], words: Words, caption: str) -> Table:
@@ -120,7 +125,7 @@ def which(test: Predicate, tested: Tested, words: Words) -> str:
     if tested.right and tested.right.number != tested.left.number and left == right:
         return f"{left}: {tested.left.number} to {tested.right.number}".replace("_", " ")
     sides = f"{left} to {right}" if right else left
-    along = f" by {test.by}" if test.effect in FITTED else ""
+    along = f" by {test.by or 'number of clients'}" if test.effect in FITTED else ""
     return f"{sides}, {number}{along}"
 
 
@@ -143,7 +148,8 @@ def _sized(test: Predicate, value: float, signed: bool = True) -> str:
     if not np.isfinite(value):
         return EMPTY
     if test.effect == "relative":
-        return f"{value:+.1%}" if signed or value else "0"
+        digits = ".1f" if value == 0 or abs(value) >= SMALL else ".1g"
+        return f"{format(100 * value, f'+{digits}')}%" if signed or value else "0"
     text = f"{value:+.3g}" if signed and test.effect == "difference" else f"{value:.3g}"
     measure = MEASURES.get(test.effect, "")
     return f"{measure} {text}".strip()

@@ -18,6 +18,10 @@ from fedloom.report.names import Run, run_of
 
 Verdict = Literal["holds here", "does not hold", "not decided"]
 
+BETWEEN = " + "
+LEAST_PLACES = 3
+"""Two points always lie on a line."""
+
 HOLDS: Verdict = "holds here"
 FAILS: Verdict = "does not hold"
 OPEN: Verdict = "not decided"
@@ -77,18 +81,28 @@ def decide(
 def _decided(
     name: str, claim: Claim, numbers: Mapping[str, Quantity], evidence: Evidence, published: pd.DataFrame
 ) -> Decided:
-    found = []
-    for dataset in claim.datasets or evidence.datasets:
+    found, absent = [], dict[str, None]()
+    for dataset in _datasets(claim, evidence):
         tested = tuple(_tested(claim.test, dataset, numbers, evidence, published))
         if any(each.found for each in tested):
             found.append(_on_dataset(claim.test, dataset, tested))
+        absent |= dict.fromkeys(each.why for each in tested if each.why)
     if not found:
-        return Decided(name, claim, OPEN, _missing(claim, numbers, evidence), ())
+        return Decided(name, claim, OPEN, _missing(claim, evidence) or "; ".join(absent), ())
     verdicts = [each.verdict for each in found]
     verdict = FAILS if FAILS in verdicts else OPEN if OPEN in verdicts else HOLDS
     counts = {each: verdicts.count(each) for each in (HOLDS, FAILS, OPEN) if each in verdicts}
-    why = ", ".join(f"{each} on {n}" for each, n in counts.items()) + f" of {len(found)}" if len(counts) > 1 else ""
-    return Decided(name, claim, verdict, why or found[0].why, tuple(found))
+    why = found[0].why
+    if len(counts) > 1:
+        why = ", ".join(f"{each} on {n}" for each, n in counts.items()) + f" of {len(found)}"
+    elif len(found) > 1:
+        why = f"on each of {len(found)}"
+    return Decided(name, claim, verdict, why, tuple(found))
+
+
+def _datasets(claim: Claim, evidence: Evidence) -> Sequence[str]:
+    """Where a claim is tested; a series across datasets counts as one place."""
+    return [BETWEEN.join(claim.test.across)] if claim.test.across else claim.datasets or evidence.datasets
 
 
 def _on_dataset(test: Predicate, dataset: str, tested: tuple[Tested, ...]) -> OnDataset:
@@ -120,11 +134,8 @@ def _tested(
     for left, right in _pairs(test):
         try:
             if test.effect in FITTED:
-                places = evidence.levels(dataset, left.run, numbers[left.number], test.by)
-                if len(set(places)) < 3:
-                    raise Absent(f"fewer than three values of {test.by}")
-                samples = [evidence.sample(dataset, left.run, numbers[left.number], {test.by: at}) for at in places]
-                of = effect_of(test.effect, [float(at) for at in places])
+                places, samples = _series(test, dataset, left, numbers, evidence)
+                of = effect_of(test.effect, places)
             else:
                 sides = [left, right] if right else [left]
                 samples = [_sample(evidence, dataset, side, numbers) for side in sides]
@@ -135,6 +146,27 @@ def _tested(
             yield Tested(left, right, bound, estimate(together, of))
         except Absent as why:
             yield Tested(left, right, bound, None, str(why))
+
+
+def _series(
+    test: Predicate, dataset: str, side: Side, numbers: Mapping[str, Quantity], evidence: Evidence
+) -> tuple[list[float], list[Sample]]:
+    """Places of a series and the number at each of them."""
+    number = numbers[side.number]
+    if test.across:
+        there = [each for each in test.across if evidence.has(each, side.run)]
+        places = [float(evidence.clients(each, side.run)) for each in there]
+        samples = [evidence.sample(each, side.run, number) for each in there]
+        samples = [each.without_units() for each in samples]
+    else:
+        levels = evidence.levels(dataset, side.run, number, test.by)
+        places = [float(at) for at in levels]
+        samples = [evidence.sample(dataset, side.run, number, {test.by: at}) for at in levels]
+    if len(set(places)) < LEAST_PLACES:
+        along = f"values of {test.by}" if test.by else "numbers of clients"
+        few = f"{len(set(places))} of at least {LEAST_PLACES}"
+        raise Absent(f"too few {along} for a series of {describe(number)} ({few})")
+    return places, samples
 
 
 def _sample(evidence: Evidence, dataset: str, side: Side, numbers: Mapping[str, Quantity]) -> Sample:
@@ -211,16 +243,15 @@ def _bound(test: Predicate, dataset: str, published: pd.DataFrame) -> float:
     return float(values.min() if test.relation in ("at_least", "greater") else values.max())
 
 
-def _missing(claim: Claim, numbers: Mapping[str, Quantity], evidence: Evidence) -> str:
-    """Why nothing could be tested."""
-    datasets = [each for each in claim.datasets or evidence.datasets if each in evidence.datasets]
+def _missing(claim: Claim, evidence: Evidence) -> str:
+    """Which runs are not there, of a claim that could not be tested; empty where all are."""
+    asked = claim.test.across or claim.datasets or evidence.datasets
+    datasets = [each for each in asked if each in evidence.datasets]
     if not datasets:
-        return f"no runs on {', '.join(claim.datasets)} at this scale"
+        return f"no runs on {', '.join(asked)} at this scale"
     runs = [run_of(named) for named in (*claim.test.left, *claim.test.right)]
     absent = [_named(run) for run in runs if not any(evidence.has(dataset, run) for dataset in datasets)]
-    if absent:
-        return f"no runs of {', '.join(absent)} at this scale"
-    return f"no {', '.join(describe(numbers[name]) for name in claim.test.of)} of these runs at this scale"
+    return f"no runs of {', '.join(absent)} at this scale" if absent else ""
 
 
 def describe(quantity: Quantity) -> str:
