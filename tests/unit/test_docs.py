@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
-PAGES = ("README.md", "docs/architecture.md", "docs/glossary.md")
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"\]\(([^)#:]+)\)")
 PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|md|yaml|toml))`")
 # What README.md lets a reader write or build.
 OF_READERS = {
     "config/datasets/mine.yaml", "data/mine.csv", "config/scales/mine.yaml", "config/datasets/counts.yaml",
     "config/scales/counts.yaml", "config/datasets/lock.json", "src/fedloom/methods/median.py",
-    "config/scales/median.yaml", "runs/",
+    "config/scales/median.yaml", "runs/", "about.json", "report.html", "panel/", "trajectories/", "series/",
+    "partition/",
 }  # fmt: skip
 
 
@@ -30,6 +33,12 @@ def test_every_path_that_a_page_names_exists(repository: Path, page: str) -> Non
     named = set(PATH.findall((repository / page).read_text())) - OF_READERS
     places = (repository, repository / "src" / "fedloom")
     assert [path for path in sorted(named) if not any((place / path).exists() for place in places)] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_of_a_page_leads_to_a_file(repository: Path, page: str) -> None:
+    place = (repository / page).parent
+    assert [link for link in LINK.findall((repository / page).read_text()) if not (place / link).exists()] == []
 
 
 def test_the_walks_count_their_modules_right(repository: Path) -> None:
