@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedloom.evaluation.schema import IDENTITY, METRICS
 
@@ -16,6 +17,9 @@ Rows: TypeAlias = list[Row] | pd.DataFrame
 
 NUMBER = ["unit", "metric", "horizon", "condition", "value", "lo", "hi", "n", "reason"]
 """Columns of a row: what it is a number of, the number, its interval, its count, and why it is null."""
+
+DRAWN = "drawn"
+"""Key under which a row may hold bootstrap draws of its number, which no table of metrics has."""
 
 
 def condition(**parts: object) -> str:
@@ -63,6 +67,21 @@ def client_rows(
         for client, value, n in zip(clients, values, counts, strict=True)
     ]
     return [*rows, mean_row(metric, values, under, missing)]
+
+
+def taken(rows: Iterable[Row]) -> dict[str, NDArray[Any]]:
+    """Take the draws out of rows, and return them by ``draws_key``."""
+    found = {}
+    for row in rows:
+        drawn = row.pop(DRAWN, None)
+        if drawn is not None:
+            found[draws_key(row)] = drawn.astype(np.float32)
+    return found
+
+
+def draws_key(row: Mapping[str, Any]) -> str:
+    """Return under which name the draws of a number are kept."""
+    return "/".join(("draws", *(str(row[name]) for name in ("unit", "metric", "horizon", "condition"))))
 
 
 def as_metrics(rows: Rows, spec: dict[str, Any], selection: str) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from fedloom.evaluation.causal.uncertainty import DRAWS, Owned, auc_draws, client_draws, with_draws
 from fedloom.evaluation.rows import Row, condition, mean_row, row
 
 Floats = NDArray[np.float64]
@@ -35,12 +36,14 @@ def rmse(prediction_R: Floats, outcome_R: Floats) -> float:
 def prediction_rows(
     prediction_R: Floats, outcome_R: Floats, client_R: Ints, clients: Sequence[str], prefix: str = "", under: str = ""
 ) -> list[Row]:
-    """Return rows ``auc`` and ``rmse`` of every client, pooled, and as the mean over clients that have one.
+    """Return rows ``auc`` and ``rmse`` of every client, and, with bootstrap draws of clients, pooled and as their mean.
 
     ``prediction_R`` is the probability given to each of R valid steps, ``outcome_R`` what happened, ``client_R`` whose
     step it was. ``prefix`` goes before the metric's name, ``under`` is the rows' condition.
     """
-    rows = []
+    rows, owned = [], Owned(client_R, len(clients))
+    pooled_draws = {"auc": auc_draws(prediction_R, outcome_R, owned)}
+    pooled_draws["rmse"] = np.sqrt(owned.means((prediction_R - outcome_R) ** 2))
     for metric, score in (("auc", auc), ("rmse", rmse)):
         name = prefix + metric
         values = []
@@ -50,8 +53,9 @@ def prediction_rows(
             values.append(value)
             rows.append(row(name, value, own.sum(), under, unit=client, reason=_reason(value, own.sum())))
         pooled = score(prediction_R, outcome_R)
-        rows.append(row(name, pooled, len(outcome_R), under, reason=_reason(pooled, len(outcome_R))))
-        rows.append(mean_row(name, values, under, SINGLE_CLASS))
+        whole = row(name, pooled, len(outcome_R), under, reason=_reason(pooled, len(outcome_R)))
+        rows.append(with_draws(whole, pooled_draws[metric]))
+        rows.append(with_draws(mean_row(name, values, under, SINGLE_CLASS), _mean_draws(np.array(values))))
     return rows
 
 
@@ -65,6 +69,15 @@ def factual_rows(
         for name, values_R in known.items()
         for each in prediction_rows(values_R, outcome_R, client_R, clients, prefix, condition(prediction=name))
     ]
+
+
+def _mean_draws(values_C: Floats) -> Floats:
+    """Means over the clients of every draw that have a value; NaN in a draw without any."""
+    known = ~np.isnan(values_C)
+    copies_RC = client_draws(len(values_C))[:, known]
+    count_R = copies_RC.sum(axis=1)
+    found: Floats = np.divide(copies_RC @ values_C[known], count_R, out=np.full(DRAWS, np.nan), where=count_R > 0)
+    return found
 
 
 def _reason(value: float, n: int) -> str | None:

@@ -52,12 +52,15 @@ class Support:
 
 @dataclass(frozen=True)
 class Estimate:
-    """``value`` with its interval, NaN with a ``reason`` where the log does not support it."""
+    """``value`` with its interval and the ``drawn`` values behind that, NaN with a ``reason`` where the log does not
+    support it.
+    """
 
     value: float
     lo: float
     hi: float
     reason: str | None
+    drawn: Floats | None = None
 
 
 def support(sent: Upload, bound: float = np.inf) -> Support:
@@ -86,7 +89,8 @@ def estimate(sent: Upload, estimators: Mapping[str, Estimator]) -> dict[str, Est
         if reason is not None:
             found[name] = Estimate(np.nan, np.nan, np.nan, reason)
             continue
-        found[name] = Estimate(float(estimator(sent.totals)), *interval(estimator(sent.drawn)), None)
+        drawn = estimator(sent.drawn)
+        found[name] = Estimate(float(estimator(sent.totals)), *interval(drawn), None, drawn)
     return found
 
 

@@ -16,7 +16,7 @@ from fedloom.evaluation.offpolicy.policies import POLICIES, Policy, plan
 from fedloom.evaluation.offpolicy.sequences import SEQUENCE_ESTIMATORS, follow, sequence_terms
 from fedloom.evaluation.offpolicy.steps import STEP_ESTIMATORS, Sums, step_terms
 from fedloom.evaluation.offpolicy.weights import CLIPPING, Weights, weigh
-from fedloom.evaluation.rows import Row, condition, mean_row, row
+from fedloom.evaluation.rows import DRAWN, Row, condition, mean_row, row
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -211,7 +211,8 @@ def estimate_rows(
     for name, each in found.items():
         of = condition(**under, estimator=name)
         n = backed.rows
-        rows.append(row("value", each.value, n, of, horizon=horizon, lo=each.lo, hi=each.hi, reason=each.reason))
+        value = row("value", each.value, n, of, horizon=horizon, lo=each.lo, hi=each.hi, reason=each.reason)
+        rows.append(value if each.drawn is None else value | {DRAWN: each.drawn})
         if truth is not None:
             rows.append(row("value_error", abs(each.value - truth), n, of, horizon=horizon, reason=each.reason))
     return rows
