@@ -65,11 +65,11 @@ def cost_table(shown: Shown) -> Table:
     ]
     notes = told(
         shown,
-        "Numbers that forecasting needs; decoders, which pre-training alone uses, do not count, and a centre's model "
-        "counts in all. A MB is 10⁶ bytes at 4 bytes a number; codes on their way to a neighbour and gradients on "
-        "their way back count once each. Before: what a centre collects before the first epoch. Seconds are a whole "
-        "run's, validation and autoencoding with it, over its epochs, on this machine with what else it had to do; "
-        "mean over seeds.",
+        "Numbers that clients need to forecast; what pre-training alone uses does not count, and a centre's model "
+        "counts in all. A MB is 10⁶ bytes at 4 bytes a number; what goes from client to client and gradients on their "
+        "way back count once each. Before: what a centre collects before the first epoch. Seconds are a whole run's, "
+        "validation and pre-training with it, over its epochs, on this machine with what else it had to do; mean over "
+        "seeds.",
         budget(shown),
     )
     return Table(header, list(_rows(shown, frame)), shown.caption, notes, frame, ("Data set", "Method"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -15,6 +16,8 @@ from fedloom.report.names import Run
 from fedloom.report.shown import Shown
 
 ROW_HEIGHT, LEGEND_HEIGHT = 2.5, 0.5
+SMALL_ROW, SMALL_LEGEND = 2.2, 0.9
+FOREMOST_WIDTH = 2.4
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,16 @@ class CurveOptions:
     """``quantity`` is one that the rounds log for the whole federation, ``label`` what it is called in print."""
 
     label: str
+    quantity: str = "validation_score"
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """``columns``: title of a column of panels -> the groups of methods that it shows; ``against``: what x counts."""
+
+    label: str
+    columns: dict[str, tuple[str, ...]]
+    against: Literal["round", "megabyte"] = "round"
     quantity: str = "validation_score"
 
 
@@ -44,7 +57,7 @@ class Curve:
 
 def curves(shown: Shown, options: CurveOptions) -> Figure:
     """Draw, a row a dataset, a logged quantity by round (left) and by megabyte sent up by the federation (right)."""
-    datasets, label = shown.datasets, options.label
+    datasets = shown.datasets
     drawn, axes = grid(len(datasets), 2, ROW_HEIGHT, LEGEND_HEIGHT, sharey="row")
     styles = looks(shown.compared)
     for place, look in enumerate(styles.values()):
@@ -54,19 +67,58 @@ def curves(shown: Shown, options: CurveOptions) -> Figure:
         found = {run: curve(shown, dataset, run, options.quantity) for run in styles}
         present = {run: value for run, value in found.items() if value is not None}
         for run, value in present.items():
-            handles[shown.names.run(run)] = _draw(by_round, by_megabyte, value, styles[run])
-        by_round.xaxis.set_major_locator(MaxNLocator(integer=True))
+            handles[shown.names.run(run)] = _by_round(by_round, value, styles[run])
+            _by_megabyte(by_megabyte, value, styles[run])
         _limit(by_round, list(present.values()))
-        # Series are judged on a scale of their own.
-        unit = shown.panels[dataset].get("unit")
-        by_round.set(title=shown.label(dataset), ylabel=f"{label} ({unit})" if unit else label, xlabel="round")
-        by_megabyte.set(xlabel="sent up by all clients (MB)")
+        by_round.set(
+            title=shown.label(dataset), ylabel=_measured(shown, dataset, options.label), xlabel=_AXES["round"][1]
+        )
+        by_megabyte.set(xlabel=_AXES["megabyte"][1])
     legend(drawn, handles, 4)
     notes = told(
         shown,
-        f"{label[0].upper()}{label[1:]}, missing readings left out, after each round; line: mean over seeds, band: "
-        "least to largest. Right: against the megabytes (10⁶ bytes) that all clients together have sent up; a method "
-        "that sends nothing is a level line at its least error. First rounds may lie above the frame.",
+        f"{_read(options.label)} Right: against the megabytes (10⁶ bytes) that all clients together have sent up; a "
+        "method that sends nothing is a level line at its least error. First rounds may lie above the frame.",
+    )
+    return Figure(drawn, shown.caption, notes)
+
+
+def curves_by_group(shown: Shown, options: ColumnOptions) -> Figure:
+    """Draw a logged quantity in small panels: a row a dataset, a column a choice of groups with a legend of its own.
+
+    The method that the study proposes is in every panel; a column of which nothing else is shown is left out. Raises
+    InputError for a group that no method has.
+    """
+    columns: dict[str, list[Run]] = {}
+    for title, groups in options.columns.items():
+        shown.names.require_groups(groups, f"{shown.where}: options.columns.{title}")
+        of = [run for run in shown.compared if run == shown.ours or shown.names.group_of(run) in groups]
+        if of != [shown.ours] or shown.compared == [shown.ours]:
+            columns[title] = of
+    draw, axis = _AXES[options.against]
+    drawn, axes = grid(len(shown.datasets), len(columns), SMALL_ROW, SMALL_LEGEND, sharex="row", sharey="row")
+    for column, (title, runs) in enumerate(columns.items()):
+        handles: dict[str, Line2D] = {}
+        for ax, dataset in zip(axes[:, column], shown.datasets, strict=True):
+            for run, look in looks(runs).items():
+                value = curve(shown, dataset, run, options.quantity)
+                if value is not None:
+                    first = {"linewidth": FOREMOST_WIDTH, "zorder": 3} if run == shown.ours else {}
+                    handles[shown.names.run(run)] = draw(ax, value, look | first)
+        axes[0, column].set_title(title)
+        below = axes[-1, column]
+        below.set_xlabel(axis)
+        below.legend(list(handles.values()), list(handles), loc="upper center", bbox_to_anchor=(0.45, -0.25), ncols=2)
+    for row, dataset in zip(axes, shown.datasets, strict=True):
+        found = [curve(shown, dataset, run, options.quantity) for run in shown.compared]
+        _limit(row[0], [value for value in found if value is not None])
+        row[0].set_ylabel(f"{shown.label(dataset)}\n{_measured(shown, dataset, options.label)}")
+    notes = told(
+        shown,
+        f"{_read(options.label)} Every column has a legend of its own, and {shown.names.run(shown.ours)} as its thick "
+        "line.",
+        "A method that sends nothing is a level line at its least error." if options.against == "megabyte" else "",
+        "First rounds may lie above the frame.",
     )
     return Figure(drawn, shown.caption, notes)
 
@@ -91,19 +143,38 @@ def over_seeds(values: list[pd.Series], logs: list[pd.DataFrame]) -> Curve | Non
     return Curve(error, total.reindex(error.index))
 
 
-def _draw(by_round: Axes, by_megabyte: Axes, value: Curve, look: Look) -> Line2D:
-    error = value.error
-    level = error["mean"].min()
-    line = banded(by_round, error.index, error, look) if value.trained else by_round.axhline(level, **look)
-    if value.trained and value.sent.iloc[-1] > 0:
-        banded(by_megabyte, value.sent, error, look)
-        by_megabyte.set_xscale("log")
-        by_megabyte.xaxis.set_major_formatter("{x:g}")
-        # Labels of minor ticks where the axis spans less than a decade.
-        by_megabyte.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.4)))
-    else:
-        by_megabyte.axhline(level, **look)
-    return line
+def _by_round(ax: Axes, value: Curve, look: Look) -> Line2D:
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if value.trained:
+        return banded(ax, value.error.index, value.error, look)
+    return ax.axhline(value.error["mean"].min(), **look)
+
+
+def _by_megabyte(ax: Axes, value: Curve, look: Look) -> Line2D:
+    if not value.trained or value.sent.iloc[-1] == 0:
+        return ax.axhline(value.error["mean"].min(), **look)
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter("{x:g}")
+    # Labels of minor ticks where the axis spans less than a decade.
+    ax.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.4)))
+    return banded(ax, value.sent, value.error, look)
+
+
+_AXES = {"round": (_by_round, "round"), "megabyte": (_by_megabyte, "sent up by all clients (MB)")}
+
+
+def _measured(shown: Shown, dataset: str, label: str) -> str:
+    """The label with the dataset's unit; series are judged on a scale of their own and have none."""
+    unit = shown.panels[dataset].get("unit")
+    return f"{label} ({unit})" if unit else label
+
+
+def _read(label: str) -> str:
+    """How lines and bands are read."""
+    return (
+        f"{label[0].upper()}{label[1:]}, missing readings left out, after each round; line: mean over seeds, band: "
+        "least to largest."
+    )
 
 
 def _limit(axes: Axes, found: list[Curve]) -> None:

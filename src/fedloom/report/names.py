@@ -5,7 +5,10 @@ A name that is not listed, such as one that a plug-in brings, is printed as it i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+from fedloom.errors import InputError
 
 Run = tuple[str, str]
 """A method and its variant: what a row of a table is about, with all its seeds."""
@@ -47,6 +50,13 @@ class Names:
     def group_of(self, run: Run) -> str:
         """The group of a run's method."""
         return self.methods[run[0]].group if run[0] in self.methods else self.group
+
+    def require_groups(self, groups: Iterable[str], where: str, others: Iterable[str] = ()) -> None:
+        """Raise InputError for a group that neither methods have nor ``others`` name: it would show nothing."""
+        known = {self.group, *others, *(name.group for name in self.methods.values())} - {""}
+        for group in groups:
+            if group not in known:
+                raise InputError(f"{where}: expected one of {', '.join(sorted(known))}; found {group!r}")
 
     def run(self, run: Run) -> str:
         """A method's variant in print, e.g. ``A.5, hard assignment``; the base goes by the method's name."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fedloom.report.curves import CurveOptions, curve, curves
+from fedloom.errors import InputError
+from fedloom.report.curves import ColumnOptions, CurveOptions, curve, curves, curves_by_group
 from fedloom.report.figure import read_caption, style, write_figure
 
 from .conftest import NODES, Workshop
@@ -53,3 +54,19 @@ def test_a_band_spans_the_seeds(workshop: Workshop) -> None:
     found = curve(workshop.show("figure_curves"), "metr-la", ("atlas", "base"), QUANTITY)
     assert found is not None
     assert found.error.iloc[0].to_dict() == pytest.approx({"mean": 6.0, "least": 4.0, "largest": 8.0})
+
+
+def test_a_column_shows_its_groups_and_the_foremost_and_one_without_runs_is_left_out(workshop: Workshop) -> None:
+    for place, method in enumerate(["atlas", "fedavg", "fedper", "dcrnn"]):
+        workshop.run(method, 3.0 + place)
+    columns = {name: (name,) for name in ("General federated", "Federated spatio-temporal", "Centralised")}
+    with style():
+        drawn = curves_by_group(workshop.show("figure_curves"), ColumnOptions("validation MAE", columns)).drawn
+    named = {ax.get_title("left"): [text.get_text() for text in ax.get_legend().get_texts()] for ax in drawn.axes}
+    assert named == {"General federated": ["Atlas", "FedAvg", "FedPer"], "Centralised": ["Atlas", "DCRNN"]}
+
+
+def test_a_column_of_an_unknown_group_is_one_line(workshop: Workshop) -> None:
+    workshop.run("atlas", 3.0)
+    with pytest.raises(InputError, match=r"options\.columns\.All: expected one of .*; found 'Everyone'"):
+        curves_by_group(workshop.show("figure_curves"), ColumnOptions("validation MAE", {"All": ("Everyone",)}))

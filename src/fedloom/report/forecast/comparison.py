@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from fedloom.errors import InputError
 from fedloom.report.captions import told
 from fedloom.report.cells import Columns, Grouping, marked
+from fedloom.report.convergence import EXPLAINED, as_numbers, converged, late_gains
 from fedloom.report.layout import EMPTY, Cell, Table
 from fedloom.report.names import Run, run_of
 from fedloom.report.numbers import headline, summarise
@@ -45,12 +45,14 @@ def comparison(shown: Shown, options: ComparisonOptions) -> Table:
     """
     own = {run: shown.names.group_of(run) for run in runs_in(shown.runs)}
     groups = Grouping(options.groups, options.rest).of(own, own)
-    _require_groups(shown, options)
+    ranked = [group for ranking in options.ranked for group in ranking]
+    shown.names.require_groups(ranked, f"{shown.where}: options.ranked", (*options.groups, options.rest))
     if options.against:
         choose, versus = against(run_of(options.against)), shown.names.run(run_of(options.against))
     else:
         choose, versus = _best_of(options.ranked[0], groups), "the best ranked method of the column"
     tidy = add_tests(summarise(shown), shown, choose)
+    gains = late_gains(shown)
     columns = Columns()
     for dataset in shown.datasets:
         for metric in options.metrics:
@@ -61,6 +63,7 @@ def comparison(shown: Shown, options: ComparisonOptions) -> Table:
             if printed.notna().any():
                 cells = {run: Cell(f"{v:.{DECIMALS}f}" if v == v else EMPTY) for run, v in printed.items()}
                 columns.add(shown.label(dataset), f"{title}, paper", cells)
+        columns.add(shown.label(dataset), "Converged", converged(gains[gains["dataset"] == dataset]))
     labels = {run_of(named): label for named, label in options.labels.items()}
     rows = [(group, labels.get(run) or shown.names.run(run), columns.row(run)) for run, group in groups.items()]
     notes = told(
@@ -68,19 +71,12 @@ def comparison(shown: Shown, options: ComparisonOptions) -> Table:
         "Pooled over nodes, windows and the whole horizon; missing readings left out; weights of the round that was "
         "best in validation; mean ± standard deviation over seeds.",
         columns.explained,
+        EXPLAINED if len(gains) else "",
         "The csv also holds horizons 3, 6 and 12, means over nodes, unmasked errors, the last round's weights, and "
         f"paired tests over nodes and time (seeds averaged) against {versus}.",
     )
-    return Table(columns.header, rows, shown.caption, notes, tidy)
-
-
-def _require_groups(shown: Shown, options: ComparisonOptions) -> None:
-    """A misspelt group would rank nothing, in silence."""
-    known = {*options.groups, options.rest, shown.names.group, *(name.group for name in shown.names.methods.values())}
-    for group in (group for ranking in options.ranked for group in ranking):
-        if group not in known:
-            listed = ", ".join(sorted(known - {""}))
-            raise InputError(f"{shown.where}: options.ranked: expected one of {listed}; found {group!r}")
+    numbers = pd.concat([tidy, as_numbers(gains)], ignore_index=True) if len(gains) else tidy
+    return Table(columns.header, rows, shown.caption, notes, numbers)
 
 
 def _best_of(ranking: Collection[str], groups: dict[Run, str]) -> Other:
