@@ -157,6 +157,7 @@ class Bench:
         for source, noise in (("synthetic", 0.2 + error), ("real", 0.2), ("shuffled", 3.0)):
             guess = np.clip(chance + random.normal(0, noise, shape), 0, 1)[valid]
             rows += prediction_rows(guess, *flags, CLIENTS, "tstr_", condition(source=source))
+        rows += [row("collapsed", float(error > 0.05), N), row("reads_history", float(error < 0.05), N)]
         constant = factual_rows(flags[0], *flags, CLIENTS, 0.5, "tstr_")
         return rows + [each for each in constant if each["condition"]]
 
@@ -229,6 +230,24 @@ def test_effects_stand_beside_those_that_need_no_model(bench: Bench, references:
     assert "±" in ours["value error"]
     assert ours["PEHE, paper"] == "0.057"
     assert ours["value error"].startswith("**")
+
+
+def test_a_generator_that_collapsed_is_marked_as_such_where_its_numbers_stand(bench: Bench) -> None:
+    for name, label in (("table4", "FedAvg (collapsed)"), ("table3", "FedAvg (reads no history) (collapsed)")):
+        text = markdown(drawn(bench.show(name)), name)
+        assert line(text, label)
+        assert "Collapsed: between the sequences" in text
+        assert "Fed-CausalDiff (" not in text
+    assert "Reads no history: of what was logged" in text
+
+
+def test_a_collapse_of_some_runs_says_of_how_many(tmp_path: Path) -> None:
+    few = Bench(tmp_path)
+    few.dataset("dkt-synth")
+    for seed, error in enumerate((0.03, 0.06, 0.07)):
+        few.run("dkt-synth", "fedavg", seed=seed, error=error)
+    text = markdown(drawn(few.show("table4")), "table4")
+    assert line(text, "FedAvg (collapsed in 2 of 3 runs)")
 
 
 def test_each_dataset_with_a_truth_is_a_block_of_its_own_that_says_how_it_was_dealt(bench: Bench) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 
 from fedloom.report.captions import told
+from fedloom.report.causal.marks import marked_runs, rules
 from fedloom.report.cells import DECIMALS, Column, Columns, first, marked, published_column
-from fedloom.report.layout import Table
+from fedloom.report.layout import Cell, Table
 from fedloom.report.names import Run
 from fedloom.report.numbers import pick, published, tidy
 from fedloom.report.shown import Shown, runs_in
@@ -40,26 +41,30 @@ def effects(shown: Shown) -> Table:
             if known:
                 cells = published_column(printed[printed["metric"] == known[0]])
                 columns.add(shown.label(dataset), f"{title.removeprefix('root ')}, paper", cells)
-    rows = [(group, shown.names.run(run), columns.row(run)) for run, group in groups.items()]
+    marks = marked_runs(frame[frame["dataset"].isin(datasets)])
+    rows = [(group, shown.names.run(run) + marks.get(run, ""), columns.row(run)) for run, group in groups.items()]
     rows += [(NEEDS_NO_MODEL, shown.names.word(name), columns.row(name)) for name in REFERENCES]
-    return Table(columns.header, rows, shown.caption, _notes(shown, frame), frame)
+    return Table(columns.header, rows, shown.caption, _notes(shown, frame, rules(marks.values())), frame)
 
 
 def heterogeneity(shown: Shown) -> Table:
     """Set the errors of ``effects`` on datasets that differ in how clients differ one below the other."""
     frame = tidy(shown)
     datasets, groups = _judged(shown, frame)
-    labels: dict[Any, str] = {run: shown.names.run(run) for run in groups}
-    labels |= {name: shown.names.word(name) for name in REFERENCES}
-    rows = []
+    rows: list[tuple[str, str, list[Cell]]] = []
+    seen: list[str] = []
     for dataset in datasets:
+        marks = marked_runs(frame[frame["dataset"] == dataset])
+        seen += marks.values()
+        labels: dict[Any, str] = {run: shown.names.run(run) + marks.get(run, "") for run in groups}
+        labels |= {name: shown.names.word(name) for name in REFERENCES}
         columns = Columns()
         for title, wanted, _ in COLUMNS:
             columns.add("", title, _column(frame, dataset, wanted, groups))
         there = {key for column in columns.cells for key in column}
         rows += [(_dealt(shown, dataset), label, columns.row(key)) for key, label in labels.items() if key in there]
     header = [("", title) for title, *_ in COLUMNS]
-    return Table(header, rows, shown.caption, _notes(shown, frame), frame, ("Data set", "Method"))
+    return Table(header, rows, shown.caption, _notes(shown, frame, rules(seen)), frame, ("Data set", "Method"))
 
 
 def _dealt(shown: Shown, dataset: str) -> str:
@@ -87,7 +92,7 @@ def _column(frame: pd.DataFrame, dataset: str, wanted: dict[str, str], groups: d
     return {**own, **{name: first(pick(of, prediction=name), decimals) for name in REFERENCES}}
 
 
-def _notes(shown: Shown, frame: pd.DataFrame) -> str:
+def _notes(shown: Shown, frame: pd.DataFrame, *sentences: str) -> str:
     errors = pick(frame, metric="pehe_root_se", scope="window")["ours_mean"].dropna()
     floor = f"Simulated draws leave a standard error of at most {errors.max():.4f} in root PEHE." if len(errors) else ""
     return told(
@@ -97,4 +102,5 @@ def _notes(shown: Shown, frame: pd.DataFrame) -> str:
         "effects and cannot be below the error of the mean effect. Value error: mean over the four policies. Best in "
         "bold, second underlined. Mean ± standard deviation over seeds.",
         floor,
+        *sentences,
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from fedloom.report.captions import told
+from fedloom.report.causal.marks import collapsed, rules
 from fedloom.report.cells import Column, Columns, first, marked, published_column
 from fedloom.report.layout import Table
+from fedloom.report.names import Run
 from fedloom.report.numbers import pick, published, tidy
 from fedloom.report.shown import Shown, runs_in
 
@@ -36,6 +38,7 @@ def utility(shown: Shown) -> Table:
     printed = printed[printed["dataset"].isin(shown.datasets) & printed["metric"].str.startswith("tstr_")]
     header: list[tuple[str, str]] = []
     rows = []
+    lost: dict[Run, str] = {}
     for dataset in shown.datasets:
         of = frame[frame["dataset"] == dataset]
         columns = Columns()
@@ -45,9 +48,11 @@ def utility(shown: Shown) -> Table:
                 columns.add("", f"{title}, paper", published_column(pick(printed, dataset=dataset, metric=metric)))
         header = columns.header
         group = shown.label(dataset)
-        partly = set(runs_in(pick(of, source="partly_synthetic")))
+        partly, own = set(runs_in(pick(of, source="partly_synthetic"))), collapsed(of)
+        lost |= own
         for run in shown.foremost_first(runs_in(of)):
-            rows.append((group, shown.names.run(run) + (PARTLY if run in partly else ""), columns.row(run)))
+            label = shown.names.run(run) + (PARTLY if run in partly else "") + own.get(run, "")
+            rows.append((group, label, columns.row(run)))
         rows += [(group, shown.names.word(name), columns.row(name)) for name in REFERENCES]
     notes = told(
         shown,
@@ -56,6 +61,7 @@ def utility(shown: Shown) -> Table:
         "generated set. Factual: the model's own probability of the observed outcomes. A constant 0.5 has RMSE 0.500 "
         "on outcomes 0 and 1, whatever the data; AUC above 0.5 and RMSE below the base rate's are the least that a "
         "useful model shows. Best of each dataset in bold, second underlined.",
+        rules(lost.values()),
     )
     return Table(header, rows, shown.caption, notes, frame, ("Data set", "Method"))
 
