@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from fedloom.data.trajectories.table import read_trajectories
 from fedloom.errors import InputError
+from fedloom.evaluation.causal.collapse import collapse_rows
 from fedloom.evaluation.causal.effects import naive, step_effect_rows, window_rows
 from fedloom.evaluation.causal.factual import factual_rows
 from fedloom.evaluation.causal.part import Part
@@ -63,6 +64,7 @@ class TrajectoryJudge(Judge):
         if selection == "last":
             return rows + self._snapshots(), {}
         rows += self._windows(world) + self._values(world, probability) + self._utility(world) + self.yardsticks.rows
+        rows.append(row("reads_history", float(world.answers.reads_history), len(self.test.at)))
         if self.sampler is not None:
             rows += sampler_rows(self.sampler, world, self.parts)
         return rows, {}
@@ -122,10 +124,11 @@ class TrajectoryJudge(Judge):
         return rows + log_rows(logs["estimated"], clients, true_steps)
 
     def _utility(self, world: World) -> list[Row]:
-        """What a predictor learns from synthetic sequences."""
-        learn, asked = self.train.sequences(world.generate("train")), self.test.sequences()
-        source = world.answers.source
-        return utility_rows(source, learn, asked, self.task.actions, self.task.ids, self.run.spec["seed"])
+        """What a predictor learns from synthetic sequences, and whether these differ from each other at all."""
+        real, asked = self.train.sequences(), self.test.sequences()
+        made, source = self.train.sequences(world.generate("train")), world.answers.source
+        rows = utility_rows(source, made, asked, self.task.actions, self.task.ids, self.run.spec["seed"])
+        return rows + collapse_rows(made, real)
 
     def _snapshots(self) -> list[Row]:
         """Effects and values of windows by the weights of each round that was kept, with its number (from 0)."""
