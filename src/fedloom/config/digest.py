@@ -1,8 +1,9 @@
 """What a step's code computes, as one hash: it moves with formulas and never with comments, docstrings or touches.
 
 A digest covers a step's script, what its run names (a task, a method, a client model) and everything in the
-package that these import, directly or not, each as a syntax tree without docstrings. The closure never passes a
-registry, which knows every method: otherwise an edit of one method would reach all.
+package that these import, directly or not, each as a syntax tree without docstrings; and files that lie beside such a
+module and are named in it, such as a style. The closure never passes a registry, which knows every method: otherwise an
+edit of one method would reach all.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -18,45 +20,50 @@ from types import ModuleType
 import fedloom
 
 PACKAGE = "fedloom"
+FILE = re.compile(r"[\w-]+\.\w+")
 REGISTRIES = frozenset(
     f"fedloom.{place}.registry" for place in ("methods", "models", "federation.tasks", "evaluation.families")
 )
 
 
 def code_digest(script: Path, plugged: Iterable[type | ModuleType] = ()) -> str:
-    """Hash (hex) over the syntax trees of ``closure(script, plugged)``, each under its module's name."""
-    code = closure(script, plugged)
-    trees = (f"{name} {_facts(source, name)[0]}" for name, source in sorted(code.items()))
-    return hashlib.sha256("\n".join(trees).encode()).hexdigest()
+    """Hash (hex) over ``closure(script, plugged)``."""
+    parts = (f"{name} {content}" for name, content in sorted(closure(script, plugged).items()))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def closure(script: Path, plugged: Iterable[type | ModuleType] = ()) -> dict[str, str]:
-    """Module name -> source text of ``script``, of what is ``plugged`` into it and of all that these import.
+    """Name -> what counts, of ``script``, of what is ``plugged`` into it and of all that these import or read.
 
-    Files outside the package (a script, a method of somebody else's) go by their file name; only what they import
-    from the package is followed.
+    What counts of a module is the dump of its tree, of another file its hash. Files outside the package (a script, a
+    method of somebody else's) go by their file name; only what they import from the package is followed.
     """
     found: dict[str, str] = {}
-    waiting = [path.resolve() for path in (script, *(Path(inspect.getfile(kind)) for kind in plugged))]
+    waiting = [script, *(Path(inspect.getfile(kind)) for kind in plugged)]
     while waiting:
-        path = waiting.pop()
-        name = _module_name(path)
-        if name not in found and name not in REGISTRIES:
-            found[name] = path.read_text(encoding="utf-8")
-            waiting.extend(file for module in _facts(found[name], name)[1] for file in _files(module))
+        path = waiting.pop().resolve()
+        name = _name(path)
+        if name in found or name in REGISTRIES:
+            continue
+        if path.suffix != ".py":
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            continue
+        found[name], imports, texts = _facts(path.read_text(encoding="utf-8"), name)
+        waiting.extend(file for module in imports for file in _files(module))
+        waiting.extend(file for file in map(path.with_name, texts) if file.is_file())
     return found
 
 
-@cache
 def _root() -> Path:
     return Path(inspect.getfile(fedloom)).resolve().parent
 
 
 @cache
-def _module_name(path: Path) -> str:
+def _name(path: Path) -> str:
     if not path.is_relative_to(_root()):
         return path.name
-    parts = path.relative_to(_root().parent).with_suffix("").parts
+    inside = path.relative_to(_root().parent)
+    parts = (inside.with_suffix("") if path.suffix == ".py" else inside).parts
     return ".".join(parts) if parts[-1] != "__init__" else ".".join(parts[:-1]) + ".__init__"
 
 
@@ -70,15 +77,17 @@ def _files(module: str) -> tuple[Path, ...]:
 
 
 @cache
-def _facts(source: str, name: str) -> tuple[str, tuple[str, ...]]:
-    """Of one module: the dump of its tree without docstrings, and the names inside the package that it imports."""
+def _facts(source: str, name: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Of one module: the dump of its tree without docstrings, what it imports of the package, names of files in it."""
     tree = ast.parse(source, name)
     imports = tuple(sorted(set(_imports(tree, name))))
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
             node.body = [part for part in body if not _is_text(part)]  # type: ignore[attr-defined]
-    return ast.dump(tree), imports
+    constants = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    texts = (text for text in constants if isinstance(text, str) and FILE.fullmatch(text) and text[-3:] != ".py")
+    return ast.dump(tree), imports, tuple(sorted(texts))
 
 
 def _is_text(node: ast.AST) -> bool:

@@ -69,6 +69,21 @@ def test_a_comment_a_docstring_or_a_new_line_changes_nothing_and_a_formula_does(
     assert digest_of(file, train, "def f(self): return 1 + 3") != formula
 
 
+def test_a_file_beside_a_module_and_named_in_it_counts(tmp_path: Path, train: Path) -> None:
+    (tmp_path / "table.csv").write_text("1")
+    (tmp_path / "other.csv").write_text("1")
+    first = digest_of(tmp_path / "mine.py", train, "table = 'table.csv'")
+    (tmp_path / "other.csv").write_text("2")
+    assert digest_of(tmp_path / "mine.py", train, "table = 'table.csv'") == first
+    (tmp_path / "table.csv").write_text("2")
+    assert digest_of(tmp_path / "mine.py", train, "table = 'table.csv'") != first
+
+
+def test_figures_have_their_style_and_the_page_has_its_own(repository: Path) -> None:
+    assert "fedloom.report.fedloom.mplstyle" in closure(repository / "scripts" / "figure.py")
+    assert "fedloom.report.page.css" in closure(repository / "scripts" / "page.py")
+
+
 def test_a_method_from_outside_brings_what_it_imports(tmp_path: Path, train: Path) -> None:
     digest_of(tmp_path / "mine.py", train, "pass")
     covered = closure(train, (sys.modules["mine"].Mine,))
