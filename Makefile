@@ -3,12 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: run smoke report test test-all lint bench bench-gpu
+.PHONY: run resume smoke report test test-all slurm-test lint bench bench-gpu
 .DEFAULT_GOAL := run
 
 run: $(READY)  ## the pipeline that config/config.yaml asks for
 	$(BIN)/snakemake --cores all
 	@echo "The report: $(CURDIR)/results/report.html"
+
+resume: $(READY)  ## the same after a crash or power cut that left Snakemake's lock; nothing else may run here
+	$(BIN)/snakemake --unlock
+	$(MAKE) run
 
 smoke: $(READY)  ## one method, one seed, one table
 	$(BIN)/snakemake --cores all --config scale=smoke -- results/atlas/table1.md
@@ -23,6 +27,10 @@ test: $(READY)
 
 test-all: $(READY)
 	$(BIN)/python -m pytest
+
+slurm-test: $(READY)  ## a study through a Slurm of its own; installs that where it can (root, apt-get)
+	$(BIN)/python tests/slurm/cluster.py install
+	$(BIN)/python -m pytest tests/slurm
 
 lint: $(READY)
 	$(BIN)/ruff check .
