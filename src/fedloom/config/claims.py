@@ -76,6 +76,10 @@ def _check_predicate(
         method, variant = run_of(named)
         choose(method, methods.names(), f"{where}: a method")
         choose(variant, ["base", *study.variants.get(method, {})], f"{where}: variant of {method}")
+    if test.matched and len(test.left) != len(test.right):
+        raise InputError(
+            f"{where}.right: expected as many runs as on the left ({len(test.left)}), found {len(test.right)}"
+        )
     two = bool(test.right or test.against or test.relation == "ordered")
     if two == (test.effect in (*FITTED, "value")):
         sides = "between two sides" if two else "of one side"

@@ -13,13 +13,16 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
+from fedloom.config.names import read_names
 from fedloom.evaluation.rows import as_metrics, row
 from fedloom.evaluation.schema import read_metrics
+from fedloom.report.claims.build import Asked, write_claims
 from fedloom.report.claims.evidence import Evidence
-from fedloom.report.claims.settings import Claim, Predicate, Published, Quantity
+from fedloom.report.claims.page import claims_page
+from fedloom.report.claims.settings import Claim, Contradiction, Predicate, Printed, Published, Quantity
 from fedloom.report.claims.verdicts import FAILS, HOLDS, OPEN, Decided, decide
 
-from .conftest import Workshop
+from .conftest import CONFIG, Workshop
 
 PRINTED = ["table", "dataset", "method", "variant", "condition", "metric", "value"]
 NOTHING = pd.DataFrame(columns=PRINTED)
@@ -234,6 +237,83 @@ def test_a_line_is_a_line_and_a_curve_is_none(tmp_path: Path, effect: Any, bound
     zero = Predicate("within", ("leakage",), ("atlas",), effect="intercept", bound=0.01, by="strength")
     assert decided(line, zero).verdict == HOLDS
     assert decided(curve, zero).verdict == FAILS
+
+
+def test_few_units_decide_by_their_own_spread(tmp_path: Path) -> None:
+    rows = {"atlas": [[row("nmi", value, 1, f"trial={i}") for i, value in enumerate((0.7, 0.8, 0.9))]]}
+    numbers = {"nmi": Quantity("nmi", units="trial")}
+    claim = Claim("It is so", "Sec. 1", Predicate("at_least", ("nmi",), ("atlas",), effect="value", bound=0.5))
+    found = decide({"claim": claim}, numbers, made(tmp_path, rows), NOTHING)[0].datasets[0]
+    assert found.verdict == HOLDS
+    assert found.worst is not None
+    assert found.worst.found is not None
+    # Student's interval with two degrees of freedom: 0.8 ± 4.3027 · 0.1 / √3.
+    assert found.worst.found.interval() == pytest.approx((0.8 - 0.24842, 0.8 + 0.24842), abs=1e-4)
+
+
+def test_matched_runs_meet_their_own_partner_and_those_not_run_are_left_out(workshop: Workshop) -> None:
+    for variant, error in (("frozen_05", 3.0), ("rest_05", 3.5), ("frozen_25", 4.0), ("rest_25", 4.5)):
+        workshop.run("atlas", error, variant=variant)
+    left, right = ([f"atlas/{kind}_{share}" for share in ("05", "25", "50")] for kind in ("frozen", "rest"))
+    test = Predicate("less", ("mae",), tuple(left), tuple(right), matched=True)
+    found = decided(of(workshop), test)
+    assert found.verdict == HOLDS
+    assert "no runs of atlas/frozen_50, atlas/rest_50" in found.datasets[0].why
+    # Each against every one: 4.0 is not less than 3.5.
+    assert decided(of(workshop), replace(test, matched=False)).verdict == FAILS
+
+
+@pytest.mark.parametrize(("power", "verdict"), [(1, HOLDS), (2, FAILS)])
+def test_growth_is_measured_across_datasets(tmp_path: Path, power: int, verdict: str) -> None:
+    folders = []
+    for clients in (4, 8, 16):
+        spec = {"dataset": f"d{clients}", "method": "atlas", "variant": "base", "seed": 0}
+        record = {"spec": spec, "verdict": "finished", "clients": list(range(clients)), "central_parameters": 0}
+        folder = tmp_path / str(clients)
+        folder.mkdir()
+        held = [100 * clients ** (power - 1)] * clients
+        (folder / "run.json").write_text(json.dumps(record | {"client_parameters": held}))
+        folders.append(folder)
+    test = Predicate("at_most", ("all",), ("atlas",), effect="power", bound=1.1, across=("d4", "d8", "d16", "d32"))
+    evidence = Evidence(read_nothing(), folders)
+    claim = Claim("It grows linearly", "Sec. 1", test)
+    found = decide({"claim": claim}, {"all": Quantity(record="all_parameters")}, evidence, NOTHING)[0]
+    assert found.verdict == verdict
+    worst = found.datasets[0].worst
+    assert worst is not None
+    assert worst.found is not None
+    assert worst.found.effect == pytest.approx(power)
+
+
+def read_nothing() -> pd.DataFrame:
+    """A table of metrics without rows."""
+    spec = {"dataset": "d", "method": "m", "variant": "base", "seed": 0}
+    return as_metrics([row("nmi", 0.0, 1)], spec, "selected").iloc[:0]
+
+
+def test_the_tables_and_the_page_tell_what_was_decided(runs: Workshop, tmp_path: Path) -> None:
+    references = tmp_path / "references.csv"
+    lines = ["table1,metr-la,atlas,base,,mae,3.30", "table1,metr-la,fedavg,base,,mae,3.10"]
+    references.write_text(",".join(PRINTED) + "\n" + "\n".join(lines) + "\n")
+    claims = {
+        "better": Claim("It is better", "Sec. 1", LESS),
+        "none": Claim("So", "Sec. 2", replace(LESS, left=("stid",))),
+    }
+    sides = [Printed({"table": "table1", "method": method}) for method in ("atlas", "fedavg")]
+    printed = {"best": Contradiction("It is the best", "Table 1", *sides, "less", ("dataset", "metric"))}
+    metrics = [run / "metrics.parquet" for run in runs.runs]
+    out = tmp_path / "atlas"
+    asked = Asked(NUMBERS, claims, printed, references)
+    write_claims(asked, "quick", metrics, runs.runs, read_names(CONFIG / "names.yaml"), {"metr-la": "METR-LA"}, out)
+    tidy = pd.read_csv(out / "claims.csv")
+    assert tidy[tidy["dataset"] == "all"].set_index("claim")["verdict"].to_dict() == {"better": HOLDS, "none": OPEN}
+    table = (out / "claims.md").read_text()
+    assert "| It is better (Sec. 1) | METR-LA | holds here | Atlas to FedAvg, MAE | -25." in table
+    assert "| METR-LA, MAE | 3.3 | &lt; | 3.1 | +0.2 | contradicts |" in (out / "contradictions.md").read_text()
+    page = claims_page("quick", {"atlas": "Every Client"}, {"atlas": out})
+    assert "| Every Client | 2 | 1 | 0 | 1 |" in page
+    assert "| So | Sec. 2 | not decided | – | – | no runs of stid at this scale |" in page
+    assert "| It is the best | Table 1 | 1 of 1 |" in page
 
 
 def test_an_order_holds_step_by_step(workshop: Workshop) -> None:

@@ -157,7 +157,8 @@ class Evidence:
         """The number from the table of metrics, by whatever units stand there."""
         rows, parts = self._rows(dataset, run, quantity, fixed=at)
         if rows.empty:
-            raise Absent(f"no {quantity.metric} of it")
+            under = condition(**quantity.where, **at)
+            raise Absent(f"no {quantity.metric}{f' with {under}' if under else ''}")
         if rows["value"].isna().all():
             raise Absent(str(rows["reason"].iloc[0]))
         if quantity.units:

@@ -2,7 +2,7 @@
 
 Errors of neighbouring windows go together, and so do those of one storm at all sensors: as in the tests of tables a
 draw takes whole blocks of time, the same for all runs and clients, and clients, the same for all runs. It takes seeds
-too where there are several. Where there is nothing but seeds to draw, the interval is Student's over the seeds' own
+too where there are several. With but a few units, or nothing but seeds, the interval is Student's over their own
 effects, which is honest about few of them.
 """
 
@@ -20,7 +20,7 @@ from fedloom.report.claims.evidence import Floats, Sample
 from fedloom.report.claims.settings import Effect
 
 LEAST_UNITS = 6
-"""Fewer pairs cannot speak against chance at the 5 % level even where all of them point one way (2 / 2^6 = 3 %)."""
+"""Draws of fewer say nothing: that all of them point one way happens by chance, too (2 / 2^5 = 6 %)."""
 
 COUNTED = "counted"
 """In place of pairs: nothing was sampled, and bounds are the least and the largest of the seeds."""
@@ -84,11 +84,12 @@ def estimate(samples: Sequence[Sample], of: Of) -> Estimate:
         drawn = drawn[np.isfinite(drawn)]
         pairs = " × ".join(f"{n} {what}" for n, what in ((units, "units"), (blocks, "blocks")) if n > 1)
         return Estimate(effect, drawn, seeds, pairs) if len(drawn) else Estimate(effect, None, seeds, pairs, "no draws")
+    if max(seeds, units) < 2:
+        return Estimate(effect, None, seeds, "", "one seed and no pairs: nothing to draw from")
     if seeds < 2:
-        few = f"one seed and {f'{units} units' if units > 1 else 'no pairs'}: nothing to draw from"
-        return Estimate(effect, None, seeds, "", few)
+        return Estimate(effect, None, seeds, f"{units} units", student=_error(of([_by_unit(each) for each in samples])))
     every = of([each.without_units().sums_SCK[:, 0, 0] for each in samples])
-    return Estimate(effect, None, seeds, "seeds", student=(float(every.std(ddof=1) / np.sqrt(seeds)), seeds - 1.0))
+    return Estimate(effect, None, seeds, f"{seeds} seeds", student=_error(every))
 
 
 def effect_of(kind: Effect, x: Sequence[float] = ()) -> Of:
@@ -103,6 +104,17 @@ def effect_of(kind: Effect, x: Sequence[float] = ()) -> Of:
         "r2": lambda v: _line(x, v)[2],
         "power": lambda v: _line(np.log(x).tolist(), np.log(v))[0],
     }[kind]
+
+
+def _by_unit(sample: Sample) -> Floats:
+    """The number of each unit [C]."""
+    ratio_SC = _divided(sample.sums_SCK.sum(2), sample.count_CK.sum(1))
+    return np.asarray((np.sqrt(ratio_SC) if sample.root else ratio_SC).mean(0))
+
+
+def _error(values: Floats) -> tuple[float, float]:
+    """Standard error of the mean of a few values, and its degrees of freedom."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))), len(values) - 1.0
 
 
 def _divided(over: Floats, under: Floats) -> Floats:

@@ -58,7 +58,9 @@ class Published:
 class Predicate:
     """Every run on the ``left`` against every one on the ``right`` in every number ``of``.
 
-    ``against`` is the right side's number where it is another; without a ``right`` side it is one of the left's run.
+    ``matched``: each run on the left against the one at its place on the right, and those that were not run are left
+    out. ``against`` is the right side's number where it is another; without a ``right`` side it is one of the left's
+    run.
     ``by`` is the part of the condition along which a series runs, for effects of a fitted line; or the series runs
     ``across`` datasets, by their number of clients.
     """
@@ -67,6 +69,7 @@ class Predicate:
     of: tuple[str, ...]
     left: tuple[str, ...]
     right: tuple[str, ...] = ()
+    matched: bool = False
     against: str = ""
     effect: Effect = "relative"
     bound: float | Published = 0.0

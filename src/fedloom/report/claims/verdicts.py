@@ -22,6 +22,7 @@ BETWEEN = " + "
 LEAST_PLACES = 3
 """Two points always lie on a line."""
 
+NO_RUN = "no run"
 HOLDS: Verdict = "holds here"
 FAILS: Verdict = "does not hold"
 OPEN: Verdict = "not decided"
@@ -47,6 +48,7 @@ class Tested:
     bound: float
     found: Estimate | None
     why: str = ""
+    unrun: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,16 +116,19 @@ def _on_dataset(test: Predicate, dataset: str, tested: tuple[Tested, ...]) -> On
     worst = max(known, key=lambda each: (verdicts[id(each)] == FAILS, _against(relation, test, each)))
     counts = list(verdicts.values())
     absent = [each for each in tested if not each.found]
+    missing = [each for each in absent if not test.matched or each.why != NO_RUN]
     why = []
     if len(tested) > 1:
         why.append(f"{counts.count(HOLDS)} of {len(tested)} comparisons hold, {counts.count(FAILS)} fail")
-    why += dict.fromkeys(f"{_name(each)}: {each.why}" for each in absent)
+    why += dict.fromkeys(f"{_name(each)}: {each.why}" for each in absent if each.why != NO_RUN)
+    unrun = dict.fromkeys(_named(run) for each in absent if each.why == NO_RUN for run in each.unrun)
+    why += [f"no runs of {', '.join(unrun)}"] if unrun else []
     why += dict.fromkeys(each.found.why for each in known if each.found and each.found.why)
     if FAILS in counts:
         return OnDataset(dataset, FAILS, worst, tested, "; ".join(why))
     if OPEN in counts and not any(each.found.why for each in known if each.found):
         why.append("the interval reaches across the bound")
-    verdict = OPEN if OPEN in counts or absent else HOLDS
+    verdict = OPEN if OPEN in counts or missing else HOLDS
     return OnDataset(dataset, verdict, worst, tested, "; ".join(why))
 
 
@@ -132,6 +137,10 @@ def _tested(
 ) -> Iterator[Tested]:
     bound = _bound(test, dataset, published)
     for left, right in _pairs(test):
+        unrun = () if test.across else tuple(s.run for s in (left, right) if s and not evidence.has(dataset, s.run))
+        if unrun:
+            yield Tested(left, right, bound, None, NO_RUN, unrun)
+            continue
         try:
             if test.effect in FITTED:
                 places, samples = _series(test, dataset, left, numbers, evidence)
@@ -173,7 +182,7 @@ def _sample(evidence: Evidence, dataset: str, side: Side, numbers: Mapping[str, 
     try:
         return evidence.sample(dataset, side.run, numbers[side.number])
     except Absent as why:
-        raise Absent(f"{why} ({_named(side.run)})") from None
+        raise Absent(f"{why}, of {_named(side.run)}") from None
 
 
 def _pairs(test: Predicate) -> Iterator[Pair]:
@@ -186,6 +195,8 @@ def _pairs(test: Predicate) -> Iterator[Pair]:
         for run in runs:
             left = Side(run, number)
             others = [Side(run_of(named), test.against or number) for named in test.right]
+            if test.matched:
+                others = [others[runs.index(run)]]
             if not others and test.against:
                 others = [Side(run, test.against)]
             if others:
