@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -10,13 +11,14 @@ import torch
 
 from bench.ceiling import ceilings
 from bench.growth import growth
+from bench.precision import precision
 from bench.problem import Setting
 from bench.throughput import PEERS, throughput
 from fedloom.artifacts import atomic
 from fedloom.federation.devices import choose_device
 
 MODELS = ("mlp", "gru", "atlas")
-PARTS = ("throughput", "ceiling", "growth", "stages", "studies")
+PARTS = ("throughput", "ceiling", "precision", "growth", "stages", "studies")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -77,9 +79,10 @@ def measure(part: str, asked: argparse.Namespace, base: Setting) -> None:
     path = asked.out / f"{part}.csv"
     if part == "throughput":
         table = throughput(asked.models, asked.clients, asked.batches, asked.peers, asked.repeats, base)
-    elif part == "ceiling":
+    elif part in ("ceiling", "precision"):
         sizes = [(model, batch, count) for model in asked.models for batch in asked.batches for count in asked.clients]
-        table = ceilings([Setting(m, clients=c, batch=b, device=asked.device) for m, b, c in sizes])
+        settings = [replace(base, model=m, clients=c, batch=b) for m, b, c in sizes]
+        table = ceilings(settings) if part == "ceiling" else precision(settings)
     elif part == "growth":
         along = {axis: getattr(asked, f"grow_{axis}") for axis in ("clients", "history", "rounds", "seeds")}
         table = growth(base, along)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from bench import ceiling, command, growth, loop, throughput
+from bench import ceiling, command, growth, loop, precision, throughput
 from bench.problem import Problem, Setting
 from bench.studies import studies
 from fedloom.errors import InputError
@@ -105,3 +105,9 @@ def test_a_device_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("sys.argv", ["bench", "throughput", "--device", "cuda"])
     with pytest.raises(InputError, match="expected a CUDA device"):
         command.run()
+
+
+def test_reduced_products_change_the_weights_a_little_and_the_score_hardly() -> None:
+    table = precision.precision([replace(TINY, model="mlp", batch=16, steps=8, rounds=2)]).set_index("products")
+    assert 0 < table.loc["bfloat16", "score_change"] < 0.01
+    assert table.loc["full", ["times_full", "score_change"]].tolist() == [1, 0]

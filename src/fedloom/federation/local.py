@@ -58,7 +58,14 @@ class Work:
     batch: int
     stride: int
     backend: str
+    products: str = "full"
     server: Tensors = field(default_factory=dict)
+
+    def products_in_force(self) -> torch.autocast:
+        """Within it matrix products have the protocol's precision; what is kept has that of weights and data."""
+        # Under vmap the casts of one call cannot be kept for the next.
+        reduced = self.products == "bfloat16"
+        return torch.autocast(self.task.device.type, torch.bfloat16, enabled=reduced, cache_enabled=False)
 
 
 def draw_noise(step: Step, task: Task, keys: Tensor, samples: int, *site: int | str) -> Tensors:
@@ -224,12 +231,13 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
                         {n: p[active] for n, p in start.items()} if step.anchored else {},
                         draw_noise(step, task, keys[active], samples.shape[1], *site, repeat),
                     )
-                    if exchange is not None:
-                        grads, outcome = _coupled(step, work, exchange, *args)
-                    elif work.backend == "loop":
-                        grads, outcome = _looped(gradients[step.name], *args)
-                    else:
-                        grads, outcome = vmap(gradients[step.name])(*args)
+                    with work.products_in_force():
+                        if exchange is not None:
+                            grads, outcome = _coupled(step, work, exchange, *args)
+                        elif work.backend == "loop":
+                            grads, outcome = _looped(gradients[step.name], *args)
+                        else:
+                            grads, outcome = vmap(gradients[step.name])(*args)
                     if step.gradient is not None and repeat == 0:
                         _add_mean(progress, active, step.gradient, norms(grads), weight_C)
                     if step.optimiser is not None:

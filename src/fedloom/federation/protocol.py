@@ -20,8 +20,10 @@ class Protocol:
     ``validation_stride``, the same in every round and run. Neither follows the clock: every n-th window of a day would
     show a model the same times of day for ever. The weights of every ``snapshot_every``-th round and of the last one
     are kept for what must not be known while training (0: none are). ``precision`` is the floating-point type of
-    weights and data. ``noise`` is what is done to every upload before it leaves its client (None: nothing),
-    ``faults`` what goes wrong with it on its way, ``server_rule`` what a server that averages does with what arrives.
+    weights and data, ``products`` that of matrix products in training (``full``: the same; ``bfloat16``: 8 bits of
+    mantissa, sums and everything else in full). ``noise`` is what is done to every upload before it leaves its client
+    (None: nothing), ``faults`` what goes wrong with it on its way, ``server_rule`` what a server that averages does
+    with what arrives.
     """
 
     rounds: int = 200
@@ -34,6 +36,7 @@ class Protocol:
     validate_every: int = 1
     snapshot_every: int = 0
     precision: str = "float32"
+    products: str = "full"
     noise: UploadNoise | None = None
     faults: Faults = field(default_factory=Faults)
     server_rule: ServerRule = field(default_factory=ServerRule)
@@ -53,3 +56,5 @@ class Protocol:
             raise ValueError(f"protocol.participation: expected a share in (0, 1], found {self.participation}")
         if self.precision not in ("float32", "float64"):
             raise ValueError(f"protocol.precision: expected float32 or float64, found {self.precision!r}")
+        if self.products not in ("full", "bfloat16"):
+            raise ValueError(f"protocol.products: expected full or bfloat16, found {self.products!r}")

@@ -211,6 +211,7 @@ class Federation:
             batch=protocol.batch,
             stride=protocol.train_stride,
             backend=self.backend,
+            products=protocol.products,
         )
 
     def _phase(self, state: State, work: Work, ledger: Ledger) -> None:

@@ -78,7 +78,8 @@ def final_states(x_TFB: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
 
 def _states(x_TFB: Tensor, weights: Mapping[str, Tensor], layer: str, reverse: bool) -> Tensor:
     bias = weights[f"bias_ih_{layer}"] + weights[f"bias_hh_{layer}"]
-    states: Tensor = _Layer.apply(x_TFB, weights[f"weight_ih_{layer}"], weights[f"weight_hh_{layer}"], bias, reverse)
+    into, back = weights[f"weight_ih_{layer}"], weights[f"weight_hh_{layer}"]
+    states: Tensor = _Layer.apply(x_TFB.to(into.dtype), into, back, bias, reverse)
     return states
 
 
@@ -102,8 +103,9 @@ class _Layer(torch.autograd.Function):
         lead, hidden = w_hh.shape[:-2], w_hh.shape[-1]
         x, w_ih, w_hh, bias = _flat(x, 3), _flat(w_ih, 2), _flat(w_hh, 2), _flat(bias, 1)
         states = x.new_empty((*x.shape[:2], hidden, x.shape[-1]))
-        for rows in _chunks(x, hidden):
-            _run(x[rows], w_ih[rows], w_hh[rows], bias[rows], states[rows], reverse)
+        with _full_products(x):
+            for rows in _chunks(x, hidden):
+                _run(x[rows], w_ih[rows], w_hh[rows], bias[rows], states[rows], reverse)
         return states.view(*lead, *states.shape[1:])
 
     @staticmethod
@@ -131,9 +133,10 @@ class _Gradient(torch.autograd.Function):
         flat = [_flat(x, 3), _flat(w_ih, 2), _flat(w_hh, 2), _flat(bias, 1)]
         states, grad = _flat(states, 3), _flat(grad, 3)
         out = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in flat]
-        for rows in _chunks(flat[0], states.shape[-2]):
-            given = (flat[0][rows], flat[1][rows], flat[2][rows], flat[3][rows])
-            _run_back(*given, states[rows], grad[rows], [t[rows] for t in out], reverse)
+        with _full_products(x):
+            for rows in _chunks(flat[0], states.shape[-2]):
+                given = (flat[0][rows], flat[1][rows], flat[2][rows], flat[3][rows])
+                _run_back(*given, states[rows], grad[rows], [t[rows] for t in out], reverse)
         return tuple(o.view(t.shape) for o, t in zip(out, (x, w_ih, w_hh, bias), strict=True))
 
     @staticmethod
@@ -144,6 +147,11 @@ class _Gradient(torch.autograd.Function):
     def vmap(info: Any, in_dims: Mapped, *args: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         *tensors, reverse = args
         return _Gradient.apply(*_to_front(info.batch_size, in_dims[:-1], tuple(tensors)), reverse), (0, 0, 0, 0)
+
+
+def _full_products(x: Tensor) -> torch.autocast:
+    """Sums over many steps keep the precision of the weights, whatever products have elsewhere."""
+    return torch.autocast(x.device.type, enabled=False)
 
 
 def _flat(tensor: Tensor, kept: int) -> Tensor:

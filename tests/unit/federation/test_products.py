@@ -1,0 +1,41 @@
+"""Matrix products may be reduced in training: gradients stay close, and all that is kept stays in full precision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from fedloom.check.problems import PROTOCOL, problem
+from fedloom.federation.protocol import Protocol
+from fedloom.federation.rounds import Federation, State
+from fedloom.methods.registry import make
+
+COUPLED = {"method": "st_split_vfl", "params": {"k": 2, "pretrain_epochs": 0}, "model": None}
+PLAIN = {"method": "fedavg", "params": {}, "model": {"name": "forecaster", "params": {"encoder": "compact"}}}
+
+
+def trained(spec: dict, protocol: Protocol) -> State:
+    """The state after one round."""
+    small = problem(equal=spec is COUPLED)
+    federation = Federation(make(spec), small.task(protocol), protocol, seed=0)
+    state = federation.start()
+    federation.step(state)
+    return state
+
+
+@pytest.mark.parametrize("spec", [PLAIN, COUPLED], ids=["mapped", "coupled"])
+def test_weights_and_moments_keep_their_precision_and_end_close_by(spec: dict) -> None:
+    protocol = replace(PROTOCOL, precision="float32", rounds=1)
+    full, reduced = trained(spec, protocol), trained(spec, replace(protocol, products="bfloat16"))
+    assert {value.dtype for value in reduced.params.values()} == {torch.float32}
+    moments = [value for tensors in reduced.moments.values() for value in tensors.values()]
+    assert {value.dtype for value in moments} == {torch.float32}
+    distance = max(float((full.params[n] - value).abs().max()) for n, value in reduced.params.items())
+    assert 0 < distance < 0.02
+
+
+def test_an_unknown_precision_of_products_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^protocol\.products: expected full or bfloat16, found 'half'$"):
+        Protocol(products="half")
