@@ -26,6 +26,7 @@ VARIANTS = {
     "atlas/residual": {"residual": True},
     "fed_causaldiff/full": {"sharing": "full"},
     "fed_causaldiff/literal": {"align": "literal"},
+    "fed_causaldiff/clustered": {"clusters": 2},
     "fedavg/latent_world": {},
     "local/latent_world": {},
     "st_split_vfl/panel": {"graph": "panel", "pretrain_epochs": 0},

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedloom.check.problems import ACTIONS, CLIENTS, LONGEST, PROTOCOL, trajectory_problem
-from fedloom.federation.method import Moment, Outcome
+from fedloom.federation.method import Clients, Moment, Outcome, Uploads
 from fedloom.federation.rounds import Federation, State
 from fedloom.federation.stack import Bound
 from fedloom.federation.worlds import World
@@ -163,3 +163,43 @@ def test_synthetic_sequences_keep_static_features_and_length_and_draw_the_rest()
     made = world().generate("train")
     assert ((made.t < ACTIONS) == (made.mask > 0)).all()
     assert set(made.y[made.mask > 0].tolist()) <= {0.0, 1.0}
+
+
+def uploaded(federation: Federation, state: State, positions: list[int], shift: torch.Tensor) -> Uploads:
+    """What clients send whose latents' moments, and causal scores, differ by what ``shift`` adds to them."""
+    own = torch.tensor(positions)
+    clients = Clients(own, torch.ones(len(own), dtype=torch.int64), _of(state.params, own), _of(state.buffers, own), {})
+    sent = federation.method.upload(clients)
+    for name in ("change_mean", "causal_score.leave.bias"):
+        sent[name] = sent[name] * 0 + shift[own][:, None]
+    return Uploads(own, clients.weights, sent)
+
+
+def _of(tensors: dict[str, torch.Tensor], rows: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {name: values[rows].clone() for name, values in tensors.items()}
+
+
+def test_clusters_share_the_causal_score_among_those_whose_latents_move_alike() -> None:
+    method = FedCausalDiff(FedCausalDiff.Params(clusters=2))
+    federation = Federation(method, trajectory_problem().task(ROUNDS), ROUNDS, 0)
+    state = federation.start()
+    shift = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0], dtype=torch.float64)
+    server = method.aggregate(state.server, uploaded(federation, state, [0, 1, 2], shift))
+    assert server["cluster_of"][[3, 4]].tolist() == [-1, -1]
+    everyone = federation._everyone(state)
+    received = method.download(server, everyone)["causal_score.leave.bias"].mean(1)
+    torch.testing.assert_close(received[:3], shift[:3])
+    torch.testing.assert_close(received[3:], shift[:3].mean().expand(2))  # not heard of yet: the mean of all
+    server = method.aggregate(server, uploaded(federation, state, [3, 4], shift))
+    torch.testing.assert_close(method.download(server, everyone)["causal_score.leave.bias"].mean(1), shift)
+    shared = method.download(server, everyone)["outcome.inner.weight"]
+    assert (shared == shared[:1]).all()
+
+
+def test_one_cluster_is_the_plain_sharing_rule() -> None:
+    one, plain = (
+        Federation(FedCausalDiff(params), trajectory_problem().task(ROUNDS), ROUNDS, 0)
+        for params in (FedCausalDiff.Params(clusters=1), FedCausalDiff.Params())
+    )
+    assert one.start().server.keys() == plain.start().server.keys()
+    assert not any(name.startswith("of_clusters") for name in one.start().server)
