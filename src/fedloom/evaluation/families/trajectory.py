@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 
 from fedloom.data.trajectories.table import read_trajectories
 from fedloom.errors import InputError
 from fedloom.evaluation.causal.collapse import collapse_rows
-from fedloom.evaluation.causal.effects import naive, step_effect_rows, window_rows
+from fedloom.evaluation.causal.effects import ALWAYS, NEVER, STEP, WINDOW, naive, step_effect_rows, window_rows
 from fedloom.evaluation.causal.factual import factual_rows
 from fedloom.evaluation.causal.part import Part
 from fedloom.evaluation.causal.propensity import of_chosen
 from fedloom.evaluation.causal.rollouts import window_values
 from fedloom.evaluation.causal.sampler import read_sampler, sampler_rows
 from fedloom.evaluation.causal.truth import KnownTruth
+from fedloom.evaluation.causal.uncertainty import Owned, attached, effect_draws, value_draws
 from fedloom.evaluation.causal.utility import utility_rows
 from fedloom.evaluation.causal.yardsticks import read_yardsticks
 from fedloom.evaluation.evaluate import Arrays, Judge
 from fedloom.evaluation.folders import Folders
-from fedloom.evaluation.offpolicy.policies import POLICIES, plan
+from fedloom.evaluation.offpolicy.policies import OFF, ON, POLICIES, plan
 from fedloom.evaluation.offpolicy.rows import log_rows, overlap_rows, sequence_rows, step_rows
-from fedloom.evaluation.rows import Row, narrowed, row
+from fedloom.evaluation.rows import Row, condition, narrowed, row, taken
 from fedloom.federation.runs import Run
 from fedloom.federation.tasks.trajectory import TrajectoryTask
 from fedloom.federation.worlds import World
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 METRICS = ("auc", "rmse", "pehe_mse", "pehe_root", "ate_error", "value", "value_error", "tstr_auc", "tstr_rmse")
 SNAPSHOT_UNITS, SNAPSHOT_DRAWS = 200, 4  # the course of learning at a twentieth of what the final numbers cost
@@ -62,12 +65,13 @@ class TrajectoryJudge(Judge):
         probability = self.test.potentials(world, self.task.anchors)
         rows = self._fit(probability) + self._step_effects(probability)
         if selection == "last":
+            taken(rows)
             return rows + self._snapshots(), {}
         rows += self._windows(world) + self._values(world, probability) + self._utility(world) + self.yardsticks.rows
         rows.append(row("reads_history", float(world.answers.reads_history), len(self.test.at)))
         if self.sampler is not None:
             rows += sampler_rows(self.sampler, world, self.parts)
-        return rows, {}
+        return rows, taken(rows)
 
     def missing(self, selection: str, reason: str) -> list[Row]:
         """Return a null row of every metric."""
@@ -88,7 +92,12 @@ class TrajectoryJudge(Judge):
         """Effects of single steps, where the truth is known."""
         if self.truth is None:
             return []
-        return step_effect_rows(probability[..., :2], self.truth.potentials, self.test.valid, self.unadjusted)
+        valid, potentials = self.test.valid, self.truth.potentials
+        rows = step_effect_rows(probability[..., :2], potentials, valid, self.unadjusted)
+        effect, true = (each[..., ON][valid] - each[..., OFF][valid] for each in (probability, potentials))
+        owned = Owned(np.repeat(self.test.client[:, None], valid.shape[1], 1)[valid], len(self.task.ids))
+        under = condition(scope=STEP)
+        return attached(rows, {(name, under): drawn for name, drawn in effect_draws(effect, true, owned).items()})
 
     def _windows(self, world: World, most_draws: int | None = None, most_units: int | None = None) -> list[Row]:
         """Effects of whole windows and values of the four policies, by simulation; none where the truth is unknown.
@@ -103,8 +112,21 @@ class TrajectoryJudge(Judge):
         actions, units = np.array(self.task.anchors)[plans], self.truth.units(most_units)
         actions_PW, units_U = (torch.from_numpy(each).to(self.task.device) for each in (actions, units))
         simulated, at = world.simulate("test", actions_PW, first, draws, units_U)
-        true_PU, oracle_MPU = self.truth.at(at.cpu().numpy(), draws)
-        return window_rows(simulated.double().cpu().numpy(), true_PU, self.unadjusted, width, oracle_MPU)
+        places = at.cpu().numpy()
+        true_PU, oracle_MPU = self.truth.at(places, draws)
+        simulated_MPU = simulated.double().cpu().numpy()
+        rows = window_rows(simulated_MPU, true_PU, self.unadjusted, width, oracle_MPU)
+        return rows if most_units else attached(rows, self._window_draws(simulated_MPU.mean(0), true_PU, places))
+
+    def _window_draws(self, value_PU: Floats, true_PU: Floats, at_U: Ints) -> dict[tuple[str, str], Floats]:
+        """Draws, over clients, of the errors of windows and of policies' values, by metric and condition."""
+        place_U = pd.Index(self.test.at).get_indexer(pd.Index(at_U))
+        owned = Owned(self.test.client[place_U], len(self.task.ids))
+        effect, true = (each[ALWAYS] - each[NEVER] for each in (value_PU, true_PU))
+        effects = effect_draws(effect, true, owned)
+        found = {(metric, condition(scope=WINDOW)): drawn for metric, drawn in effects.items()}
+        values = value_draws(value_PU, true_PU, owned)
+        return found | {(metric, condition(scope=WINDOW, policy=p)): drawn for (metric, p), drawn in values.items()}
 
     def _values(self, world: World, probability: Floats) -> list[Row]:
         """Off-policy values of the four policies, from estimated and, where there are any, logged propensities."""
