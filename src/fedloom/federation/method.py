@@ -132,7 +132,11 @@ class Method:
         return model(batch) if self.model is None else self.model.predict(model, batch, moment)
 
     def diagnose(self, model: Bound, batch: Any) -> Tensors:
-        """Per-sample quantities for figures and audits, each [B, ...] (e.g. the prototype a window is assigned to)."""
+        """Per-sample quantities for figures and audits, each [B, ...].
+
+        Known to evaluation: ``assignment``, the prototype a window is assigned to; ``weights`` [B, I] of the rows of a
+        parameter ``codebook`` [I, D], and with them the ``latent`` vector [B, D] that they were found from.
+        """
         return {}
 
     def edges(self, task: Any) -> Tensor:

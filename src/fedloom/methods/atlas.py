@@ -31,14 +31,19 @@ class CodebookForecaster(nn.Module):
         self.codebook = nn.Parameter(torch.randn(params.prototypes, params.width))
         self.decoder = nn.Linear(params.width * (2 if params.residual else 1), task.horizon)
 
-    def read(self, batch: Windows) -> tuple[Tensor, Tensor]:
-        """Forecasts [B, H] and the weights w [B, I] of the prototypes (Eq. 5)."""
+    def locate(self, batch: Windows) -> tuple[Tensor, Tensor]:
+        """The latent vectors z [B, D] and the weights w [B, I] of the prototypes (Eq. 5)."""
         z_BD = self.encoder(batch)
         cosine = normalize(z_BD, dim=-1, eps=1e-8) @ normalize(self.codebook, dim=-1, eps=1e-8).T
         w_BI = (cosine / self.temperature).softmax(-1)
         if self.hard:
             one_hot = torch.zeros_like(w_BI).scatter(-1, w_BI.argmax(-1, keepdim=True), 1.0)
             w_BI = w_BI + (one_hot - w_BI).detach()
+        return z_BD, w_BI
+
+    def read(self, batch: Windows) -> tuple[Tensor, Tensor]:
+        """Forecasts [B, H] and the weights w [B, I]."""
+        z_BD, w_BI = self.locate(batch)
         read_out = w_BI @ self.codebook
         return self.decoder(torch.cat([z_BD, read_out], -1) if self.residual else read_out), w_BI
 
@@ -94,8 +99,9 @@ class Atlas(Method):
         return Outcome(masked_mse(forecast, batch), means={"usage": usage_I})
 
     def diagnose(self, model: Bound, batch: Windows) -> Tensors:
-        """The prototype that weighs most in each window, [B]."""
-        return {"assignment": model(batch, method="read")[1].argmax(-1)}
+        """The prototype that weighs most in each window [B], the weights of all [B, I], the latent vector [B, D]."""
+        z_BD, w_BI = model(batch, method="locate")
+        return {"assignment": w_BI.argmax(-1), "weights": w_BI, "latent": z_BD}
 
     @property
     def shared(self) -> tuple[str, ...]:

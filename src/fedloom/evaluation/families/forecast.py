@@ -41,7 +41,10 @@ class ForecastJudge(Judge):
             for some in forecasts(self.run, weights, self._whole(), "validation"):
                 judged.scores.add(some)
             rows = pd.concat([rows, held_out_rows(judged.scores, self.task.ids)], ignore_index=True)
-        return rows, judged.diagnostics() | self._edges() if selection == "selected" else {}
+        if selection != "selected":
+            return rows, {}
+        of_prototypes = judged.weighed.arrays(weights["codebook"]) if judged.weighed.kept else {}
+        return rows, judged.diagnostics() | of_prototypes | self._edges()
 
     def missing(self, selection: str, reason: str) -> pd.DataFrame:
         """Return the rows of errors, each null."""

@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from fedloom.evaluation.forecast.assignments import Assignments
 from fedloom.evaluation.forecast.blocks import BlockSums
 from fedloom.evaluation.forecast.errors import Scores, metric_rows
 from fedloom.evaluation.forecast.stream import Forecasts
@@ -29,6 +30,7 @@ class Judged:
         self.blocks = BlockSums(self.starts_CW, task.slots_per_day)
         self.best = None if truth is None else BestPossible(truth, task.horizon)
         self.assignment_CW = torch.full_like(self.starts_CW, -1)
+        self.weighed = Assignments(task)
 
     def hear(self, stream: Iterable[Forecasts]) -> Judged:
         """Score forecasts of the test part; batches of any size give the same result."""
@@ -38,6 +40,8 @@ class Judged:
             if self.best is not None:
                 starts_CB = self.starts_CW.gather(1, some.window_CB.clamp(min=0))
                 self.best.add(some, starts_CB, self.task.history)
+            if "weights" in some.diagnostics:
+                self.weighed.add(some)
             if "assignment" in some.diagnostics:
                 client, place = (some.window_CB >= 0).nonzero(as_tuple=True)
                 assigned = some.diagnostics["assignment"][client, place].to(self.assignment_CW.dtype)
