@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: run resume smoke report test test-all slurm-test lint bench bench-gpu
+.PHONY: run resume smoke report archive test test-all slurm-test lint bench bench-gpu
 .DEFAULT_GOAL := run
 
 run: $(READY)  ## the pipeline that config/config.yaml asks for
@@ -21,6 +21,11 @@ report: $(READY)  ## both reports: ours, and Snakemake's own with the provenance
 	$(BIN)/snakemake --cores all
 	$(BIN)/snakemake --report results/snakemake-report.zip
 	@echo "The reports: $(CURDIR)/results/report.html and $(CURDIR)/results/snakemake-report.zip"
+
+archive: report  ## the finished run in one file: settings, versions, tables, figures, metrics, logs, provenance; no data, no weights
+	tar -czf fedloom-results.tar.gz --exclude=results/raw --exclude=results/data --exclude=results/state \
+	  --exclude='*.safetensors' Makefile Snakefile config profiles pyproject.toml requirements.lock scripts src workflow results
+	@echo "The archive: $(CURDIR)/fedloom-results.tar.gz"
 
 test: $(READY)
 	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile
