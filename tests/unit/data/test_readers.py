@@ -153,6 +153,8 @@ def test_knowair_takes_the_last_channel(tmp_path: Path, put: Put) -> None:
     put(tmp_path, "cities", "csv", b"0 Beijing 116.4 40.0\n1 Tianjin 117.3 39.1\n")
     table = READERS.read("knowair", {}, RawFolder(tmp_path))
     np.testing.assert_array_equal(table.values["Tianjin"], data[:, 1, -1])
+    np.testing.assert_allclose(table.features["temperature/Tianjin"], data[:, 1, 3], rtol=1e-6)
+    np.testing.assert_allclose(table.features["wind_north/Beijing"], data[:, 0, 14], rtol=1e-6)
     assert table.values.index[1] == pd.Timestamp("2015-01-01 03:00")
 
 

@@ -53,13 +53,25 @@ def flow(raw: RawFolder, *, start: str, interval_minutes: int = 5) -> Readings:
     return Readings(values, distances=distances.set_axis(["src", "dst", "distance"], axis=1))
 
 
+KNOWAIR_WEATHER = {
+    "temperature": 3, "boundary_layer": 4, "humidity": 6, "pressure": 9, "wind_east": 13, "wind_north": 14
+}  # fmt: skip
+"""Channels of KnowAir as its publishers number them: 2 m above ground; at 950 hPa humidity and wind."""
+
+
 def knowair(raw: RawFolder, *, start: str = "2015-01-01", channel: int = -1) -> Readings:
-    """KnowAir as PM2.5-GNN publishes it: npy [steps, cities, 18], PM2.5 last; cities as lines index name lon lat."""
+    """KnowAir as PM2.5-GNN publishes it: npy [steps, cities, 18], PM2.5 last; cities as lines index name lon lat.
+
+    Some of the weather is each city's covariate.
+    """
     cities = read_table(raw.open("cities"), header=None, sep=r"\s+", names=["index", "id", "lon", "lat"])
     positions = _positions(cities, "lat", "lon")
-    data = read_array(raw.open("values"))[:, :, channel]
+    data = read_array(raw.open("values"))
     stamps = pd.date_range(start, periods=len(data), freq="3h", name="timestamp")
-    return Readings(pd.DataFrame(np.asarray(data), index=stamps, columns=list(positions.index)), positions)
+    values = pd.DataFrame(np.asarray(data[:, :, channel]), index=stamps, columns=list(positions.index))
+    own = [f"{name}/{city}" for name in KNOWAIR_WEATHER for city in positions.index]
+    weather = np.concatenate([data[:, :, place] for place in KNOWAIR_WEATHER.values()], axis=1)
+    return Readings(values, positions, features=pd.DataFrame(weather, index=stamps, columns=own).astype("float32"))
 
 
 def pedestrians(raw: RawFolder) -> Readings:
