@@ -46,11 +46,9 @@ class AdversarialPair(nn.Module):
         self.discriminator = Recurrent(task, task.drawn, hidden, 1)
         self.drawn, self.hidden = Drawn(task), hidden
         self.register_buffer("standing", standing_draws(task.longest, noise), persistent=False)
-        with torch.no_grad():  # the authors' generator opens all gates at first, and has a last map of its own start
+        with torch.no_grad():  # the authors' generator opens all gates at first
             self.generator.memory.weights["bias_ih_l0"].fill_(1)
             self.generator.memory.weights["bias_hh_l0"].zero_()
-            nn.init.trunc_normal_(self.generator.leave.weight)
-            self.generator.leave.bias.zero_()
 
     def generated(self, batch: Trajectories, z_BLD: Tensor) -> Tensor:
         """Contexts and outcomes [B, L, F] in place of the sequences' own."""
@@ -78,8 +76,9 @@ class RCGAN(Sampled, Method):
     """A generator of contexts and outcomes given X and actions, and a discriminator that calls every step.
 
     All weights are averaged. Ours: Adam for both nets (the authors' discriminator takes plain steps of 0.1, which
-    swings where weights are replaced every round), sigmoids on [0, 1] for tanh on [-1, 1], and a little noise on what
-    the discriminator sees, without which outcomes of 0 and 1 give the real ones away. Rounds are chosen as every
+    swings where weights are replaced every round), sigmoids on [0, 1] for tanh on [-1, 1], last maps that start small
+    (the authors' starts at the bounds, where few steps do not lead away), and a little noise on what the discriminator
+    sees, without which outcomes of 0 and 1 give the real ones away. Rounds are chosen as every
     method's are, by the cross-entropy of validation outcomes (the authors': by a kernel's two-sample statistic).
     """
 
