@@ -31,7 +31,7 @@ class RoundProgress:
 
     def __init__(self) -> None:
         self._bar: tqdm | None = None
-        self._line = time.monotonic()
+        self._line = -SECONDS_BETWEEN_LINES  # the first round is told at once
 
     def __enter__(self) -> RoundProgress:
         return self
