@@ -31,7 +31,7 @@ def run() -> None:
     a = parser.parse_args()
     titles, licences = (dict(each.split("=", 1) for each in named) for named in (a.studies, a.licences))
     printed = read_names(a.names), a.labels
-    write_text(a.out, page(a.scale, titles, [*a.artifacts, *a.claims], a.runs, a.panels, licences, *printed))
+    write_text(a.out, page(a.scale, titles, a.artifacts, a.runs, a.panels, licences, *printed, a.claims))
 
 
 if __name__ == "__main__":

@@ -33,14 +33,19 @@ def page(
     licences: Mapping[str, str],
     names: Names,
     labels: Mapping[str, str],
+    claims: Sequence[Path] = (),
 ) -> str:
     """Return the page (HTML).
 
     ``titles`` maps a study to its title, in order; a stem is the path of an artifact without its ending, in a folder
-    named as its study; ``licences`` maps a dataset to its title and licence, ``labels`` to its name in print. Raises
-    InputError for an artifact that is neither a table (md) nor a figure (png).
+    named as its study, and so are ``claims``, tables of sentences; ``licences`` maps a dataset to its title and
+    licence, ``labels`` to its name in print. Raises InputError for an artifact that is neither a table (md) nor a
+    figure (png).
     """
-    sections = [_study(study, title, [s for s in stems if s.parent.name == study]) for study, title in titles.items()]
+    sections = [
+        _study(study, title, *([s for s in some if s.parent.name == study] for some in (stems, claims)))
+        for study, title in titles.items()
+    ]
     links = [f'<a href="#{study}">{html.escape(title)}</a>' for study, title in titles.items()]
     links += ['<a href="#data">Data</a>', '<a href="#runs">Runs</a>']
     records = [read_record(folder) for folder in runs]
@@ -63,12 +68,12 @@ def page(
     )
 
 
-def _study(study: str, title: str, stems: Sequence[Path]) -> str:
-    shown = "\n".join(_artifact(stem) for stem in stems)
+def _study(study: str, title: str, stems: Sequence[Path], claims: Sequence[Path]) -> str:
+    shown = "\n".join([*map(_artifact, stems), *(_artifact(stem, "sentences") for stem in claims)])
     return f'<section id="{study}">\n<h2>{html.escape(title)}</h2>\n{shown}\n</section>'
 
 
-def _artifact(stem: Path) -> str:
+def _artifact(stem: Path, look: str = "numbers") -> str:
     table, picture = ending(stem, "md"), ending(stem, "png")
     if table.is_file():
         heading, _, rest = table.read_text(encoding="utf-8").partition("\n")
@@ -76,7 +81,7 @@ def _artifact(stem: Path) -> str:
         caption = MarkdownIt("commonmark").renderInline(heading.removeprefix("# "))
         body = body.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
         also = [ending(stem, suffix) for suffix in ("csv", "tex", "md")]
-        return f"<article>\n<h3>{caption}</h3>\n{body}{_files(also)}</article>"
+        return f'<article class="{look}">\n<h3>{caption}</h3>\n{body}{_files(also)}</article>'
     if picture.is_file():
         heading, notes = read_caption(picture)
         data = base64.b64encode(picture.read_bytes()).decode()

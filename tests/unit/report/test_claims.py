@@ -312,7 +312,8 @@ def test_the_tables_and_the_page_tell_what_was_decided(runs: Workshop, tmp_path:
     assert "| METR-LA, MAE | 3.3 | &lt; | 3.1 | +0.2 | contradicts |" in (out / "contradictions.md").read_text()
     page = claims_page("quick", {"atlas": "Every Client"}, {"atlas": out})
     assert "| Every Client | 2 | 1 | 0 | 1 |" in page
-    assert "| So | Sec. 2 | not decided | – | – | no runs of stid at this scale |" in page
+    assert "| It is better | Sec. 1 | holds here | -25." in page
+    assert "| So | Sec. 2 | not decided | – | – | – | – | no runs of stid at this scale |" in page
     assert "| It is the best | Table 1 | 1 of 1 |" in page
 
 

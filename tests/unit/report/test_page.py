@@ -5,12 +5,13 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from fedloom.config.names import read_names
 from fedloom.errors import InputError
 from fedloom.report.figure import style, write_figure
-from fedloom.report.layout import write_table
+from fedloom.report.layout import Cell, Table, write_table
 from fedloom.report.page import page
 from fedloom.report.registry import drawing
 
@@ -89,6 +90,17 @@ def test_the_page_shows_titles_captions_repairs_and_verdicts(built: Workshop) ->
     ):
         assert expected in text
     assert "duplicate" not in text
+
+
+def test_sentences_of_claims_may_break_into_lines(built: Workshop) -> None:
+    frame = pd.DataFrame({"claim": ["better"]})
+    table = Table([("", "verdict")], [("It is better", "all", [Cell("holds here")])], "What is claimed", "", frame)
+    write_table(table, built.root / "atlas" / "claims")
+    named = LICENCES, read_names(CONFIG / "names.yaml"), {}
+    shown = page("quick", {"atlas": "Atlas"}, [], built.runs, built.panels, *named, [built.root / "atlas" / "claims"])
+    assert shown.count('<article class="sentences">') == 1
+    assert "<h3>Claims: What is claimed</h3>" in shown
+    assert "holds here" in shown
 
 
 def test_the_page_is_the_same_when_written_again(built: Workshop) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedloom.report.claims.contradictions import CONTRADICT
-from fedloom.report.claims.tables import EVERYWHERE
+from fedloom.report.claims.tables import EVERYWHERE, sized
 from fedloom.report.claims.verdicts import FAILS, HOLDS, OPEN
 from fedloom.report.layout import EMPTY, pipes, safe
 
@@ -27,8 +27,9 @@ def claims_page(scale: str, titles: Mapping[str, str], folders: Mapping[str, Pat
             "",
         ]
     lines.append(
-        "How verdicts are reached, every comparison, its effect and interval: `{study}/claims.csv`, `.md`, `.tex` "
-        "beside this page; every comparison of printed numbers: `{study}/contradictions.csv`."
+        "Effect: of the comparison that speaks most against the claim, (left - right) / right in per cent where not "
+        "said otherwise. How verdicts are reached, and every comparison: `{study}/claims.csv`, `.md`, `.tex` beside "
+        "this page; every comparison of printed numbers: `{study}/contradictions.csv`."
     )
     return "\n".join([*lines, ""])
 
@@ -43,14 +44,20 @@ def _counts(frames: Mapping[str, pd.DataFrame], titles: Mapping[str, str]) -> li
 
 
 def _claims(frame: pd.DataFrame) -> list[str]:
-    rows = [pipes(["Claim", "Place", "Verdict", "Data sets", "Seeds", "Why"]), pipes(["---"] * 6)]
+    rows = [pipes(["Claim", "Place", "Verdict", "Worst effect", "95 % interval", "Data sets", "Seeds", "Why"])]
+    rows.append(pipes(["---"] * 8))
     for _, of in frame.groupby("claim", sort=False):
         whole = of[of["dataset"] == EVERYWHERE].iloc[0]
         tested = of[of["dataset"] != EVERYWHERE]
         seeds = sorted({int(float(n)) for n in tested["seeds"] if n != ""})
         over = " to ".join(dict.fromkeys(str(n) for n in (seeds[0], seeds[-1]))) if seeds else EMPTY
         datasets = ", ".join(dict.fromkeys(tested["dataset"])) or EMPTY
-        cells = [whole["says"], whole["place"], whole["verdict"], datasets, over, whole["why"] or EMPTY]
+        known = [whole[column] != "" for column in ("effect", "lo")]
+        effect = sized(whole["effect_measure"], float(whole["effect"])) if known[0] else EMPTY
+        bounds = [sized(whole["effect_measure"], float(whole[column])) for column in ("lo", "hi")] if known[1] else []
+        interval = " to ".join(dict.fromkeys(bounds)) or EMPTY
+        said = [whole["says"], whole["place"], whole["verdict"], effect, interval]
+        cells = [*said, datasets, over, whole["why"] or EMPTY]
         rows.append(pipes([safe(cell) for cell in cells]))
     return rows
 

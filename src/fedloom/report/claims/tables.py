@@ -83,15 +83,16 @@ def _tidy(decided: Decided) -> Iterator[dict[str, object]]:
     test = decided.claim.test
     said: dict[str, object] = {"claim": decided.name, "says": decided.claim.says, "place": decided.claim.place}
     of_test: dict[str, object] = {"relation": test.relation, "effect_measure": test.effect}
-    yield said | of_test | {"dataset": EVERYWHERE, "verdict": decided.verdict, "why": decided.why}
+    over_all = {"dataset": EVERYWHERE, "verdict": decided.verdict, "why": decided.why}
+    yield said | of_test | over_all | (_numbers(decided.worst) if decided.worst else {})
     for on in decided.datasets:
         for tested in on.tested:
-            found = {"verdict": on.verdict, "why": tested.why or on.why, "bound": tested.bound}
+            found = {"verdict": on.verdict, "why": tested.why or on.why}
             yield said | of_test | {"dataset": on.dataset} | found | _numbers(tested)
 
 
 def _numbers(tested: Tested) -> dict[str, object]:
-    sides: dict[str, object] = {"left": "/".join(tested.left.run), "number": tested.left.number}
+    sides: dict[str, object] = {"bound": tested.bound, "left": "/".join(tested.left.run), "number": tested.left.number}
     sides["right"] = "/".join(tested.right.run) if tested.right else ""
     if tested.found is None:
         return sides
@@ -132,24 +133,25 @@ def which(test: Predicate, tested: Tested, words: Words) -> str:
 def effect(test: Predicate, found: Estimate) -> tuple[str, str]:
     """An effect and its interval in print."""
     lo, hi = found.interval()
-    size = _sized(test, found.effect)
+    size = sized(test.effect, found.effect)
     if found.pairs == COUNTED and lo == hi:
         return size, "exact"
-    return size, f"{_sized(test, lo)} to {_sized(test, hi)}" if np.isfinite([lo, hi]).all() else EMPTY
+    return size, f"{sized(test.effect, lo)} to {sized(test.effect, hi)}" if np.isfinite([lo, hi]).all() else EMPTY
 
 
 def claimed(test: Predicate, bound: float) -> str:
     """What the effect would have to be, in print."""
     around = "1 " if test.relation == "within" and test.effect == "ratio" else ""
-    return f"{around}{SIGNS[test.relation]} {_sized(test, bound, signed=False)}"
+    return f"{around}{SIGNS[test.relation]} {sized(test.effect, bound, signed=False)}"
 
 
-def _sized(test: Predicate, value: float, signed: bool = True) -> str:
+def sized(effect: str, value: float, signed: bool = True) -> str:
+    """An effect of a kind in print."""
     if not np.isfinite(value):
         return EMPTY
-    if test.effect == "relative":
+    if effect == "relative":
         digits = ".1f" if value == 0 or abs(value) >= SMALL else ".1g"
         return f"{format(100 * value, f'+{digits}')}%" if signed or value else "0"
-    text = f"{value:+.3g}" if signed and test.effect == "difference" else f"{value:.3g}"
-    measure = MEASURES.get(test.effect, "")
+    text = f"{value:+.3g}" if signed and effect == "difference" else f"{value:.3g}"
+    measure = MEASURES.get(effect, "")
     return f"{measure} {text}".strip()

@@ -64,13 +64,14 @@ class OnDataset:
 
 @dataclass(frozen=True)
 class Decided:
-    """A claim's verdict over all datasets, and on each."""
+    """A claim's verdict over all datasets, and on each; ``worst`` of those whose verdict it shares."""
 
     name: str
     claim: Claim
     verdict: Verdict
     why: str
     datasets: tuple[OnDataset, ...]
+    worst: Tested | None = None
 
 
 def decide(
@@ -99,7 +100,9 @@ def _decided(
         why = ", ".join(f"{each} on {n}" for each, n in counts.items()) + f" of {len(found)}"
     elif len(found) > 1:
         why = f"on each of {len(found)}"
-    return Decided(name, claim, verdict, why, tuple(found))
+    alike = [each.worst for each in found if each.verdict == verdict and each.worst]
+    worst = max(alike, key=lambda each: _against(_relation(claim.test), claim.test, each))
+    return Decided(name, claim, verdict, why, tuple(found), worst)
 
 
 def _datasets(claim: Claim, evidence: Evidence) -> Sequence[str]:
