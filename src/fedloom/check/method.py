@@ -19,9 +19,11 @@ from fedloom.check.places import Watched
 from fedloom.check.problem import CLIENTS, NAMES, PROTOCOL, Problem
 from fedloom.check.problems.registry import problem_for
 from fedloom.federation.exchange import WIRE_BYTES, Ledger
+from fedloom.federation.faults import HUGE, Faults
 from fedloom.federation.local import Local, train_clients
 from fedloom.federation.method import Clients, Method
 from fedloom.federation.protocol import Protocol
+from fedloom.federation.robust import ServerRule
 from fedloom.federation.rounds import Federation, State
 from fedloom.federation.store import Store
 
@@ -203,6 +205,18 @@ def one_client_needs_no_server(subject: Subject) -> None:
     assert gap < CLOSE, f"one client with a server differs from one without by {gap:.2e}: set only_averages = False?"
 
 
+def median_holds_garbage_back(subject: Subject) -> None:
+    """Where the server says that it averages, a rule in the mean's place keeps one client's garbage from the others."""
+    if not subject.method.averages_uploads or subject.method.couples:
+        return
+    faults, rule = Faults(garbage=1 / CLIENTS, filled_with="huge"), ServerRule("median")
+    _, state = _run(subject.make, subject.given, replace(PROTOCOL, faults=faults, server_rule=rule))
+    assert state.diverged is None, f"{subject.method.name}: {state.diverged}"
+    for name, value in state.server.items():
+        largest = float(value.double().abs().max()) if value.numel() else 0.0
+        assert largest < HUGE / 100, f"one client's garbage reaches {name}: is a mean taken without `uploads.means`?"
+
+
 def readings_stay_at_home(subject: Subject) -> None:
     """Until the first aggregation a client's readings move no other client's weights, hence no other upload."""
     if subject.method.couples:
@@ -246,6 +260,7 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
         test_part_is_never_read,
         ledger_equals_messages,
         one_client_needs_no_server,
+        median_holds_garbage_back,
         readings_stay_at_home,
         influence_runs_along_edges,
     )

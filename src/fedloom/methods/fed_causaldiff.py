@@ -59,8 +59,8 @@ class FedCausalDiff(Method):
 
     @property
     def averages_uploads(self) -> bool:
-        """Within a cluster as among all."""
-        return True
+        """All of them, but where clusters are made of moments as they came."""
+        return self.params.clusters == 1
 
     def server(self, task: Any, start: Tensors) -> Tensors:
         """What is shared; for clusters also each one's causal score, each client's cluster and its last moments."""
@@ -108,7 +108,7 @@ class FedCausalDiff(Method):
         if self.params.clusters == 1:
             return {}
         of = server["cluster_of"]
-        return {"largest_cluster": float(of[of >= 0].bincount().max())}
+        return {"largest_cluster": float(of[of >= 0].bincount(minlength=1).max())}
 
     def _score(self, tensors: Tensors) -> list[str]:
         return [name for name in matching(tensors, CAUSAL_SCORE) if name in self.travelling(tensors)]

@@ -64,6 +64,13 @@ class DoesMoreThanAverage(Sound):
         return {n: 0.9 * t for n, t in super().aggregate(server, uploads).items()}
 
 
+class PassesByTheRule(Sound):
+    averages_uploads = True  # type: ignore[assignment]
+
+    def aggregate(self, server: dict[str, Tensor], uploads: Uploads) -> dict[str, Tensor]:
+        return server | {n: uploads.mean(t) for n, t in uploads.tensors.items()}
+
+
 class PeeksAtTheTest(Sound):
     peek = 0.0
 
@@ -85,6 +92,7 @@ def test_a_sound_method_passes() -> None:
         (AveragesOverPadding, "chunks_change_nothing", "mean taken over padding"),
         (PrefersTheFirstClient, "client_order_changes_nothing", "use positions"),
         (DoesMoreThanAverage, "one_client_needs_no_server", "only_averages"),
+        (PassesByTheRule, "median_holds_garbage_back", "mean taken without"),
         (PeeksAtTheTest, "test_part_is_never_read", "test values move"),
         (DrawsItsOwnNoise, "seed_decides", "randomness that does not come from the seed"),
     ],
