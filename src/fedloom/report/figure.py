@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ STYLE = Path(__file__).with_name("fedloom.mplstyle")
 WIDTH = 7.2  # inches: the text width of a paper in one column
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 MEGABYTE = 1e6
+LETTER = 0.6  # width of a letter by the size of its font, on average
 
 Look = dict[str, Any]
 K = TypeVar("K", bound=Hashable)
@@ -97,8 +99,28 @@ def legend(
         drawn.legend(list(handles.values()), list(handles), loc=where, ncols=columns, **look)
 
 
+def _wrap_labels(drawn: matplotlib.figure.Figure) -> None:
+    """Break titles and labels of panels into lines that are no longer than their panel, such as long names of data."""
+    drawn.draw_without_rendering()
+    for ax in drawn.axes:
+        box = ax.get_window_extent()
+        for place in ("left", "center", "right"):
+            title = ax.get_title(place)
+            size = ax.title.get_fontsize()
+            ax.set_title(_broken(title, box.width, size * drawn.dpi / 72), loc=place)
+        for label, room in ((ax.xaxis.label, box.width), (ax.yaxis.label, box.height)):
+            label.set_text(_broken(label.get_text(), room, label.get_fontsize() * drawn.dpi / 72))
+
+
+def _broken(text: str, room: float, size: float) -> str:
+    """``text`` in lines that ``room`` holds at a font of that ``size``; lines that it has already stay."""
+    letters = max(8, int(room / (LETTER * size)))
+    return text if "\n" in text else textwrap.fill(text, letters, break_long_words=False)
+
+
 def write_figure(figure: Figure, stem: Path) -> None:
     """Write the figure to ``stem`` with the endings pdf and png and close it; drawn again, the files are the same."""
+    _wrap_labels(figure.drawn)
     heading = f"{title(stem.name)}: {figure.caption}"
     with atomic(ending(stem, "pdf")) as temporary:
         about = {"Title": heading, "Subject": figure.notes, "CreationDate": None}

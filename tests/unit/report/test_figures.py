@@ -8,7 +8,7 @@ import pytest
 
 from fedloom.errors import InputError
 from fedloom.report.curves import ColumnOptions, CurveOptions, curve, curves, curves_by_group
-from fedloom.report.figure import read_caption, style, write_figure
+from fedloom.report.figure import Figure, grid, read_caption, style, write_figure
 
 from .conftest import NODES, Workshop
 
@@ -70,3 +70,15 @@ def test_a_column_of_an_unknown_group_is_one_line(workshop: Workshop) -> None:
     workshop.run("atlas", 3.0)
     with pytest.raises(InputError, match=r"options\.columns\.All: expected one of .*; found 'Everyone'"):
         curves_by_group(workshop.show("figure_curves"), ColumnOptions("validation MAE", {"All": ("Everyone",)}))
+
+
+def test_a_title_too_long_for_its_panel_is_broken_into_lines(tmp_path: Path) -> None:
+    title = "Cabspotting, ends of trips, 2008-05-17 to 2008-06-08"
+    with style():
+        drawn, axes = grid(1, 2, 2.0)
+        for ax in axes[0]:
+            ax.set_title(title)
+        write_figure(Figure(drawn, "A caption", "Notes"), tmp_path / "figure1")
+    for ax in axes[0]:
+        assert "\n" in ax.get_title("left")
+        assert " ".join(ax.get_title("left").split()) == title
