@@ -118,7 +118,7 @@ def test_both_figures_are_drawn_with_their_numbers(shown: Shown) -> None:
 def test_periods_may_be_told_apart_by_a_covariate(shown: Shown) -> None:
     with style():
         drawn = periods(shown, PeriodOptions(steps=20, by={"regimes": "covariate"}))
-    assert "contrast of covariate" in drawn.notes
+    assert "contrast of the covariate" in drawn.notes
     with pytest.raises(InputError, match=r"by.regimes: expected one of \['covariate'\], found 'rain'"), style():
         periods(shown, PeriodOptions(by={"regimes": "rain"}))
 

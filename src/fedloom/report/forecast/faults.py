@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -15,11 +16,11 @@ from matplotlib.ticker import LogFormatter, NullFormatter
 from fedloom.errors import InputError
 from fedloom.federation.protocol import Protocol
 from fedloom.report.captions import budget, told
-from fedloom.report.figure import MARKERS, Figure, Look, banded, grid, legend
+from fedloom.report.figure import MARKERS, Figure, Look, banded, legend, tiles
 from fedloom.report.numbers import headline
 from fedloom.report.shown import Shown
 
-ROW_HEIGHT, LEGEND_HEIGHT = 2.5, 0.7
+ROW_HEIGHT, LEGEND_HEIGHT, ACROSS = 2.3, 0.7, 3
 STYLES = ("-", "--", ":", "-.")
 WIDE = 4.0  # times the least error of a panel: beyond it, errors are drawn by their logarithm
 DIVERGED = "diverged"  # in the legend
@@ -34,26 +35,29 @@ class FaultOptions:
 
 
 def error_by_fault(shown: Shown, options: FaultOptions) -> Figure:
-    """Draw, a row a dataset and a column a kind of fault, errors by the share hit: a line a method and rule."""
+    """Draw, a panel a dataset and kind of fault, errors by the share hit: a line a method and rule."""
     points = _points(shown, options.metric)
     kinds = [kind for kind in KINDS if (points["kind"] == kind).any()]
     if not kinds:
         raise InputError(f"{shown.where}: expected runs with faults, found none")
-    drawn, axes = grid(len(shown.datasets), len(kinds), ROW_HEIGHT, LEGEND_HEIGHT)
+    wanted = list(product(shown.datasets, kinds))
+    drawn, axes = tiles(len(wanted), ACROSS, ROW_HEIGHT, LEGEND_HEIGHT)
     styles = _looks(shown, points)
     handles: dict[str, Artist] = {}
-    for row, dataset in zip(axes, shown.datasets, strict=True):
-        of_dataset = points[points["dataset"] == dataset]
-        for ax, kind in zip(row, kinds, strict=True):
-            of = of_dataset[of_dataset["kind"].isin([kind, ""])]
-            for (method, rule), look in styles.items():
-                name = f"{shown.names.method(method)}, {shown.names.word(rule)}"
-                line = of[(of["method"] == method) & (of["rule"] == rule)]
-                if (line["kind"] == kind).any():
-                    handles |= {each: handle for each, handle in _draw(ax, line, look, name) if each not in handles}
-            _finish(ax, shown.names.word(kind), sorted(set(of["share"])))
-        unit = shown.panels[dataset]["unit"]
-        row[0].set_ylabel(f"{shown.label(dataset)}\n{shown.names.word(options.metric)} ({unit})")
+    for ax, (dataset, kind) in zip(axes, wanted, strict=False):
+        of = points[(points["dataset"] == dataset) & points["kind"].isin([kind, ""])]
+        for place, ((method, rule), look) in enumerate(styles.items()):
+            name = f"{shown.names.method(method)}, {shown.names.word(rule)}"
+            line = of[(of["method"] == method) & (of["rule"] == rule)]
+            if (line["kind"] == kind).any():
+                handles |= {
+                    each: handle
+                    for each, handle in _draw(ax, line, look, name, 1 - 0.05 * place)
+                    if each not in handles
+                }
+        _finish(ax, shown.names.word(kind), sorted(set(of["share"])))
+        where = f"{shown.label(dataset)}\n" if len(shown.datasets) > 1 else ""
+        ax.set_ylabel(f"{where}{shown.names.word(options.metric)} ({shown.panels[dataset]['unit']})")
     legend(drawn, dict(sorted(handles.items(), key=lambda each: each[0] == DIVERGED)), 4)
     return Figure(drawn, shown.caption, told(shown, *_notes(shown, kinds), budget(shown)))
 
@@ -100,8 +104,8 @@ def _looks(shown: Shown, points: pd.DataFrame) -> dict[tuple[str, str], Look]:
     }
 
 
-def _draw(ax: Axes, runs: pd.DataFrame, look: Look, name: str) -> Iterator[tuple[str, Artist]]:
-    """Draw one line, and a cross at the upper edge where a run diverged; yields what the legend names."""
+def _draw(ax: Axes, runs: pd.DataFrame, look: Look, name: str, height: float) -> Iterator[tuple[str, Artist]]:
+    """Draw one line, and a cross at ``height`` of the panel where a run diverged; yields what the legend names."""
     ended = runs.groupby("share")["value"]
     errors = ended.agg(mean="mean", least="min", largest="max", failed=lambda values: values.isna().any())
     failed = errors["failed"].astype(bool)
@@ -110,7 +114,7 @@ def _draw(ax: Axes, runs: pd.DataFrame, look: Look, name: str) -> Iterator[tuple
     if len(lost):
         above = ax.get_xaxis_transform()
         cross: Look = {"marker": "X", "ls": "none", "ms": 7, "mec": "white", "mew": 0.5, "clip_on": False}
-        ax.plot(lost, [1.0] * len(lost), color=look["color"], transform=above, **cross)
+        ax.plot(lost, [height] * len(lost), color=look["color"], transform=above, **cross)
         yield DIVERGED, Line2D([], [], color="0.3", **cross)
 
 
@@ -134,6 +138,6 @@ def _notes(shown: Shown, kinds: list[str]) -> list[str]:
     return [
         f"Error on the test part by the share of clients, or of uploads, that a fault hits. {meaning}. A server with a "
         "robust rule puts uploads that are not finite aside; one that takes the mean ends there as diverged.",
-        "Line: mean over seeds, band: least to largest. A cross at the upper edge: a run diverged. Where the largest "
+        "Line: mean over seeds, band: least to largest. A cross near the upper edge: a run diverged. Where the largest "
         f"error is more than {WIDE:g} times the least, errors are drawn by their logarithm.",
     ]

@@ -100,7 +100,7 @@ def prototypes(shown: Shown) -> Figure:
             f"{shown.label(dataset)}: latent vectors of {len(found.watched)} clients are {coloured}; the largest mean "
             f"weight of a client's prototypes is {busiest:.2f} on average over {len(found.usage)} clients; weights "
             f"differ most between clients at prototypes {order[0]} and {order[1]}; the cosine of two prototypes is "
-            f"{apart.mean():.2f} on average and at most {apart.max():.2f}."
+            f"{round(float(apart.mean()), 2) + 0.0:.2f} on average and at most {apart.max():.2f}."
         )
     notes = told(
         shown,

@@ -63,8 +63,8 @@ def periods(shown: Shown, options: PeriodOptions) -> Figure:
     legend(drawn, handles, MOST)
     notes = told(
         shown,
-        f"Two periods of {options.steps} consecutive steps from the test part of one client, the one whose mean "
-        "reading while training is the median: those with the least (left) and the largest (right) mean of what their "
+        f"Two periods of {options.steps} consecutive steps from the test part of one client, the middle one of all "
+        "by its mean reading while training: those with the least (left) and the largest (right) mean of what their "
         "titles name. Weights: of each prototype in the window that ends at a step. Covariates: how many standard "
         "deviations they lie from their mean over the test part.",
         *said,
@@ -98,11 +98,12 @@ def _draw(
         )
     weights_SI = _by_step(found.weights[place], found.ends[place], len(reading))
     handles: dict[str, Line2D] = {}
+    quantity = "reading" if by is None else shown.names.word(by)
     for side, begin in enumerate(chosen):
         at = slice(first + begin, first + begin + options.steps)
         stamps = reading.index[at]
         _line(panels["reading"][side], stamps, reading.iloc[at])
-        what = f"{client}: {'least' if side == 0 else 'largest'} mean {by or 'reading'}"
+        what = f"{client}: {'least' if side == 0 else 'largest'} mean {quantity}"
         panels["reading"][side].set_title(f"{shown.label(dataset)}\n{what}")
         image = _weights(panels["weights"][side], stamps, weights_SI[at])
         if "regime" in panels:
@@ -112,7 +113,8 @@ def _draw(
             kinds = sorted(set(regimes[place] + 1))
             panels["regime"][side].set(yticks=kinds, ylim=(kinds[0] - 0.5, kinds[-1] + 0.5))
         if "covariates" in panels:
-            handles |= _covariates(panels["covariates"][side], covariates.iloc[tested], stamps)
+            lines = _covariates(panels["covariates"][side], covariates.iloc[tested], stamps)
+            handles |= {shown.names.word(name): line for name, line in lines.items()}
         for row, pair in panels.items():
             _frame(pair[side], stamps, row == list(panels)[-1])
     panels["weights"][0].figure.colorbar(image, ax=list(panels["weights"]), pad=0.01, aspect=12, label="weight")
@@ -121,17 +123,16 @@ def _draw(
     for row, label in (("regime", "regime"), ("covariates", "covariates (sd)")):
         if row in panels:
             panels[row][0].set_ylabel(label)
-    said.append(_said(shown, dataset, by, [weights_SI[first + b : first + b + options.steps] for b in chosen]))
+    said.append(_said(shown, dataset, quantity, [weights_SI[first + b : first + b + options.steps] for b in chosen]))
     return handles
 
 
-def _said(shown: Shown, dataset: str, by: str | None, weights: list[NDArray[np.float32]]) -> str:
+def _said(shown: Shown, dataset: str, quantity: str, weights: list[NDArray[np.float32]]) -> str:
     """How far the mean weights of the two periods lie apart."""
     low, high = (np.nanmean(of_period, axis=0) for of_period in weights)
     cosine = low @ high / (np.linalg.norm(low) * np.linalg.norm(high))
-    what = "of the reading" if by is None else f"of {by}"
     apart = f"{np.abs(low - high).sum():.2f} apart (L1), their cosine is {cosine:.2f}"
-    return f"{shown.label(dataset)}: contrast {what}; mean weights of the two periods are {apart}."
+    return f"{shown.label(dataset)}: contrast of the {quantity}; mean weights of the two periods are {apart}."
 
 
 def _by_step(weights_WI: NDArray[np.float32], ends: NDArray[np.int64], steps: int) -> NDArray[np.float32]:
@@ -161,7 +162,7 @@ def _covariates(ax: Axes, tested: pd.DataFrame, stamps: pd.Index) -> dict[str, L
 
 def _frame(ax: Axes, stamps: pd.Index, lowest: bool) -> None:
     ax.set_xlim(stamps[0], stamps[-1])
-    ticks = mdates.AutoDateLocator(minticks=2, maxticks=4)
+    ticks = mdates.AutoDateLocator(minticks=2, maxticks=5)
     ax.xaxis.set_major_locator(ticks)
     ax.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
     ax.tick_params(labelbottom=lowest)
