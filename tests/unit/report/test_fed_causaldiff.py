@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import save_file
 
 from fedloom.data.trajectories.table import Steps, TrajectorySet, trajectory_table, write_trajectories
 from fedloom.evaluation.causal.effects import naive, step_effect_rows, window_rows
@@ -25,16 +27,18 @@ from fedloom.evaluation.offpolicy.rows import (
     sequence_rows,
     step_rows,
 )
-from fedloom.evaluation.rows import as_metrics, condition, row
+from fedloom.evaluation.rows import as_metrics, condition, draws_key, row, taken
 from fedloom.evaluation.schema import write_metrics
 from fedloom.partition.folder import write_partition
 from fedloom.partition.trajectories import TrajectoryPartitionSettings, make_trajectory_partition
+from fedloom.report.causal.intervals import over_seeds
 from fedloom.report.causal.progress import by_round, progress, rounds_to_target
 from fedloom.report.causal.sampler import NO_SAMPLER
 from fedloom.report.causal.support import practical
 from fedloom.report.causal.trajectories import counts_by_decile
 from fedloom.report.figure import read_caption, style, write_figure
 from fedloom.report.layout import EMPTY, latex, markdown
+from fedloom.report.numbers import pick, tidy
 from fedloom.report.shown import Shown
 
 from .conftest import artifacts, drawn, shown_by
@@ -90,7 +94,9 @@ class Bench:
         folder.mkdir(parents=True)
         record = {"spec": spec, "verdict": "finished", "reason": None, "rounds": 60, "selected_round": 50}
         (folder / "run.json").write_text(json.dumps(record | {"clients": CLIENTS}))
-        tables = [as_metrics(self.rows(dataset, seed, error), spec, "selected")]
+        rows = self.rows(dataset, seed, error)
+        save_file(taken(rows), folder / "diagnostics.safetensors")
+        tables = [as_metrics(rows, spec, "selected")]
         if dataset == "dkt-synth":
             tables.append(as_metrics(self.kept_rounds(error), spec, "last"))
         write_metrics(pd.concat(tables, ignore_index=True), folder / "metrics.parquet")
@@ -361,3 +367,34 @@ def test_the_smaller_the_concentration_the_more_clients_differ() -> None:
         shares = counts / counts.sum(axis=0)
         spread.append(shares.std())
     assert spread[1] > 2 * spread[0]
+
+
+def test_intervals_of_several_seeds_are_those_of_drawn_seeds_means(bench: Bench) -> None:
+    """By hand, for one number: as many seeds as there are drawn for each draw of clients, and their mean."""
+    shown = bench.show("table3")
+    frame = over_seeds(shown, tidy(shown))
+    several = frame[(frame["method"] == "fed_causaldiff") & (frame["variant"] == "base") & (frame["seeds"] == 2)]
+    row = pick(several, dataset="dkt-synth", metric="value", scope="step", estimator="dr", policy="always").iloc[0]
+    folders = shown.folders_of("dkt-synth", ("fed_causaldiff", "base")).values()
+    draws = [shown.diagnostics(folder)[draws_key(row)].astype(float) for folder in folders]
+    picked = np.random.default_rng([0, 2]).integers(0, 2, (2, 1000))
+    means = [(draws[picked[0, r]][r] + draws[picked[1, r]][r]) / 2 for r in range(1000)]
+    assert (row["lo"], row["hi"]) == pytest.approx(tuple(np.quantile(means, [0.025, 0.975])))
+    assert row["lo"] < row["ours_mean"] < row["hi"]
+
+
+def test_printed_cells_hold_the_interval_behind_the_number(bench: Bench) -> None:
+    cells = [cell.text for _, label, row in drawn(bench.show("table4")).rows for cell in row if label != "Base rate"]
+    assert any(re.fullmatch(r"0\.\d{3} \[0\.\d{3}, 0\.\d{3}\]", text) for text in cells)
+    assert any(re.fullmatch(r"0\.\d{3} ± 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\]", text) for text in cells)
+
+
+def test_values_stand_beside_the_bounds_that_trust_no_model(bench: Bench) -> None:
+    table = drawn(bench.show("table_values"))
+    places = [i for i, levels in enumerate(table.header) if levels[1] == "bounds"]
+    assert len(places) == 2
+    truth, at = [levels[1] for levels in table.header].index("truth"), places[0]
+    for _, _, cells in table.rows:
+        lower, upper = map(float, cells[at].text.strip("[]").split(","))
+        if cells[truth].text != EMPTY:
+            assert lower <= float(cells[truth].text) <= upper

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from fedloom.report.captions import told
+from fedloom.report.causal.intervals import EXPLAINED, bracketed, over_seeds
 from fedloom.report.causal.marks import marked_runs, rules
 from fedloom.report.cells import DECIMALS, Column, Columns, first, marked, published_column
 from fedloom.report.layout import Cell, Table
@@ -30,7 +31,7 @@ COLUMNS = (
 
 def effects(shown: Shown) -> Table:
     """Set methods against the truth of generated datasets: PEHE, ATE error, value error (lower is better)."""
-    frame = tidy(shown)
+    frame = over_seeds(shown, tidy(shown))
     datasets, groups = _judged(shown, frame)
     columns = Columns()
     for dataset in datasets:
@@ -49,7 +50,7 @@ def effects(shown: Shown) -> Table:
 
 def heterogeneity(shown: Shown) -> Table:
     """Set the errors of ``effects`` on datasets that differ in how clients differ one below the other."""
-    frame = tidy(shown)
+    frame = over_seeds(shown, tidy(shown))
     datasets, groups = _judged(shown, frame)
     rows: list[tuple[str, str, list[Cell]]] = []
     seen: list[str] = []
@@ -88,7 +89,8 @@ def _column(frame: pd.DataFrame, dataset: str, wanted: dict[str, str], groups: d
     """One number of a dataset: a cell a method, and one for each prediction that needs no model."""
     decimals = SQUARES if wanted["metric"] == "pehe_mse" else DECIMALS
     of = pick(frame[frame["dataset"] == dataset], unit="pooled", **wanted)
-    own = marked(pick(of, prediction=""), groups, [set(groups.values())], decimals)
+    mine = pick(of, prediction="")
+    own = bracketed(marked(mine, groups, [set(groups.values())], decimals), mine, decimals)
     return {**own, **{name: first(pick(of, prediction=name), decimals) for name in REFERENCES}}
 
 
@@ -101,6 +103,7 @@ def _notes(shown: Shown, frame: pd.DataFrame, *sentences: str) -> str:
         "against off at one step of a logged history. Root PEHE is the root of the mean squared error of units' "
         "effects and cannot be below the error of the mean effect. Value error: mean over the four policies. Best in "
         "bold, second underlined. Mean ± standard deviation over seeds.",
+        EXPLAINED,
         floor,
         *sentences,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from fedloom.report.captions import told
+from fedloom.report.causal.intervals import EXPLAINED, bracketed, over_seeds
 from fedloom.report.causal.marks import collapsed, rules
 from fedloom.report.cells import Column, Columns, first, marked, published_column
 from fedloom.report.layout import Table
@@ -33,7 +34,7 @@ REFERENCES = {
 
 def utility(shown: Shown) -> Table:
     """Train on synthetic, test on real: a block of rows a dataset, with the paper's numbers beside ours."""
-    frame = tidy(shown)
+    frame = over_seeds(shown, tidy(shown))
     printed = published(shown)
     printed = printed[printed["dataset"].isin(shown.datasets) & printed["metric"].str.startswith("tstr_")]
     header: list[tuple[str, str]] = []
@@ -61,6 +62,7 @@ def utility(shown: Shown) -> Table:
         "generated set. Factual: the model's own probability of the observed outcomes. A constant 0.5 has RMSE 0.500 "
         "on outcomes 0 and 1, whatever the data; AUC above 0.5 and RMSE below the base rate's are the least that a "
         "useful model shows. Best of each dataset in bold, second underlined.",
+        EXPLAINED,
         rules(lost.values()),
     )
     return Table(header, rows, shown.caption, notes, frame, ("Data set", "Method"))
@@ -75,6 +77,7 @@ def downstream(frame: pd.DataFrame, metric: str, unit: str = "pooled") -> pd.Dat
 
 
 def _column(of: pd.DataFrame, metric: str, unit: str) -> Column:
-    own = marked(downstream(of, metric, unit), largest=metric.endswith("auc"))
+    mine = downstream(of, metric, unit)
+    own = bracketed(marked(mine, largest=metric.endswith("auc")), mine)
     beside = {name: first(pick(of, metric=metric, unit=unit, **wanted)) for name, wanted in REFERENCES.items()}
     return {**own, **beside}

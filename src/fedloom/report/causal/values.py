@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from fedloom.evaluation.offpolicy.policies import POLICIES
 from fedloom.report.captions import told
+from fedloom.report.causal.intervals import over_seeds
 from fedloom.report.causal.support import practical
 from fedloom.report.figure import Figure, Look, dots, grid, legend
 from fedloom.report.layout import Cell, Table
@@ -18,13 +19,15 @@ from fedloom.report.shown import Shown, of_run, runs_in
 
 SHOWN = ("dm", "ips", "snips", "dr", "sndr")
 SEQUENCES, SHORT = ("dm", "wis", "pdis", "pdwis", "pddr"), "2"
+BOUNDS = ("value_lower", "value_upper")
 ROW_HEIGHT, LEGEND_HEIGHT = 2.4, 0.6
 SPREAD = 0.6
 
 
 def values(shown: Shown) -> Figure:
     """Draw, a row a dataset, the policies' values by estimator (left, first method) and by method (right, DR)."""
-    frame = pick(tidy(shown), metric="value", scope="step", unit="pooled")
+    everything = pick(over_seeds(shown, tidy(shown)), scope="step", unit="pooled")
+    frame = pick(everything, metric="value")
     datasets = [name for name in shown.datasets if name in set(frame["dataset"])]
     drawn, axes = grid(len(datasets), 2, ROW_HEIGHT, LEGEND_HEIGHT, sharey="row")
     handles: dict[str, Any] = {}
@@ -43,6 +46,7 @@ def values(shown: Shown) -> Figure:
         others |= _draw(shown, by_method, {shown.names.run(run): (each, by_name[run]) for run, each in dr.items()})
         for ax in (by_estimator, by_method):
             handles |= _draw_references(ax, main)
+        handles |= _draw_bounds(by_estimator, pick(of_run(everything, own[0]), dataset=dataset, propensity=best))
         by_estimator.set(title=shown.label(dataset), ylabel="mean outcome a step")
         by_method.set(title="DR by method")
         first.append(shown.names.run(own[0]))
@@ -53,6 +57,7 @@ def values(shown: Shown) -> Figure:
         "Value of following a policy at one step of a logged history, with 95 % bootstrap intervals over owners, "
         f"stratified by client; on the left with the model of {' or '.join(dict.fromkeys(first))}. Dotted line: what "
         "the logged policy earned; bars: the truth, where data are generated. "
+        "Shaded: conservative bounds, which count what the log cannot show as failures below and as successes above. "
         "A cross at the lower edge: no value, for lack of support. DM is the model's belief and needs no support. "
         "Propensities are logged ones; where there are none, and in generated data, estimates.",
     )
@@ -61,31 +66,38 @@ def values(shown: Shown) -> Figure:
 
 def estimates(shown: Shown) -> Table:
     """Every policy's value by estimator, of single steps and of short windows, by logged and estimated weights."""
-    frame = tidy(shown)
-    word = shown.names.word
-    header = [("Steps", "truth"), *(("Steps", word(name)) for name in SHOWN)]
-    header += [(f"Windows of {SHORT} steps", word(name)) for name in SEQUENCES]
+    frame = over_seeds(shown, tidy(shown))
+    word, windows = shown.names.word, f"Windows of {SHORT} steps"
+    header = [("Steps", "truth"), *(("Steps", word(name)) for name in SHOWN), ("Steps", "bounds")]
+    header += [*((windows, word(name)) for name in SEQUENCES), (windows, "bounds")]
     rows = []
     for dataset in shown.datasets:
-        of = pick(frame, dataset=dataset, metric="value", unit="pooled")
-        run = shown.foremost_first(runs_in(of))[0]
-        main = of_run(of, run)
+        of = pick(frame, dataset=dataset, unit="pooled")
+        run = shown.foremost_first(runs_in(pick(of, metric="value")))[0]
+        everything = of_run(of, run)
+        main = pick(everything, metric="value")
         for policy in POLICIES:
             for propensity in ("logged", "estimated"):
                 mine = pick(main, policy=policy, propensity=propensity)
                 if mine.empty:
                     continue
                 cells = [_cell(pick(main, scope="step", policy=policy, prediction="truth"))]
+                left_open = pick(everything, policy=policy, propensity=propensity)
                 cells += [_cell(pick(mine, scope="step", estimator=each)) for each in SHOWN]
+                cells.append(_bounds(pick(left_open, scope="step")))
                 cells += [_cell(pick(mine, scope="window", horizon=SHORT, estimator=each)) for each in SEQUENCES]
+                cells.append(_bounds(pick(left_open, scope="window", horizon=SHORT)))
                 label = f"{word(policy)}, {propensity} propensity"
                 rows.append((f"{shown.label(dataset)}: {shown.names.run(run)}", label, cells))
     notes = told(
         shown,
-        "Mean outcome a step with 95 % bootstrap intervals over owners, stratified by client; null ones say why. "
-        "DM is the model's belief and needs no support. The csv also holds the other methods and lengths of window.",
+        "Mean outcome a step with 95 % bootstrap intervals over owners, stratified by client, and over seeds where "
+        "there are several; null ones say why. DM is the model's belief and needs no support. Bounds trust no model "
+        "and no support: what truncated weights leave out counts as failures in the lower and as successes in the "
+        "upper one, both with the sampling error of owners; from too few rows they leave open every outcome. The csv "
+        "also holds the other methods and lengths of window.",
     )
-    behind = frame[frame["metric"].isin(["value", "value_error"])]
+    behind = frame[frame["metric"].isin(["value", "value_error", *BOUNDS])]
     return Table(header, rows, shown.caption, notes, behind, ("Data set: method", "Policy"))
 
 
@@ -97,6 +109,24 @@ def _cell(of: pd.DataFrame) -> Cell:
         return Cell(str(row["note"]).replace("_", " "))
     bounds = "" if np.isnan(row["lo"]) else f" [{row['lo']:.3f}, {row['hi']:.3f}]"
     return Cell(f"{row['ours_mean']:.3f}{bounds}")
+
+
+def _bounds(of: pd.DataFrame) -> Cell:
+    known = of.set_index("metric")["ours_mean"]
+    lower, upper = (known.get(name, np.nan) for name in BOUNDS)
+    return Cell() if np.isnan(lower) or np.isnan(upper) else Cell(f"[{lower:.3f}, {upper:.3f}]")
+
+
+def _draw_bounds(ax: Axes, of: pd.DataFrame) -> dict[str, Any]:
+    """Shade each policy's bounds, as far as the axis goes for the values themselves."""
+    limits, handles = ax.get_ylim(), {}
+    for x, policy in enumerate(POLICIES):
+        known = pick(of, policy=policy).set_index("metric")["ours_mean"]
+        lower, upper = (known.get(name, np.nan) for name in BOUNDS)
+        if not np.isnan(lower):
+            handles["bounds"] = ax.bar(x, upper - lower, 0.84, lower, color="0.93", zorder=0)
+    ax.set_ylim(limits)
+    return handles
 
 
 def _draw(shown: Shown, ax: Axes, series: dict[str, tuple[pd.DataFrame, Look]]) -> dict[str, Any]:
