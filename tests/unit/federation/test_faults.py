@@ -259,6 +259,18 @@ def test_interrupted_after_every_round_it_ends_in_the_same_bits(make: Any, tmp_p
     assert unbroken.held_up
 
 
+@pytest.mark.gpu
+@BOTH
+def test_on_cuda_the_same_uploads_fail(make: Any) -> None:
+    faults = Faults(lost=0.3, late=0.5, lag=1, garbage=0.2, filled_with="huge")
+    protocol, ends = replace(PLAIN, faults=faults, server_rule=MEDIAN), []
+    for device in ("cpu", "cuda"):
+        made = Federation(make(), ForecastProblem.small().task(protocol, device), protocol, 3)
+        ends.append({n: t.cpu() for n, t in made.run(made.start()).server.items()})
+    for name, value in ends[0].items():
+        torch.testing.assert_close(ends[1][name], value, rtol=1e-7, atol=1e-7)
+
+
 def test_worlds_learn_while_clients_drop_out() -> None:
     protocol = replace(PLAIN, rounds=1, faults=Faults(lost=0.4))
     made = Federation(FedCausalDiff(), TrajectoryProblem.small().task(protocol), protocol, 3)
