@@ -239,6 +239,21 @@ def test_a_line_is_a_line_and_a_curve_is_none(tmp_path: Path, effect: Any, bound
     assert decided(curve, zero).verdict == FAILS
 
 
+@pytest.mark.parametrize(("apart", "verdict"), [(0.1, HOLDS), (0.0, OPEN)])
+def test_draws_that_evaluation_kept_are_paired(tmp_path: Path, apart: float, verdict: str) -> None:
+    evidence = made(tmp_path, {"atlas": nmi(0.5), "fedavg": nmi(0.5 + apart)})
+    random = np.random.default_rng(0)
+    shared = random.normal(0, 0.3, 1000)  # clients that are hard for both: far wider than what lies between the two
+    for method, middle in (("atlas", 0.5), ("fedavg", 0.5 + apart)):
+        draws = (middle + shared + random.normal(0, 0.01, 1000)).astype(np.float32)
+        save_file({"draws/pooled/nmi/all/": draws}, tmp_path / method / "0" / "diagnostics.safetensors")
+    found = decided(evidence, Predicate("less", ("nmi",), ("atlas",), ("fedavg",), effect="difference"))
+    assert found.verdict == verdict
+    assert found.worst is not None
+    assert found.worst.found is not None
+    assert found.worst.found.pairs == "clients"
+
+
 def test_few_units_decide_by_their_own_spread(tmp_path: Path) -> None:
     rows = {"atlas": [[row("nmi", value, 1, f"trial={i}") for i, value in enumerate((0.7, 0.8, 0.9))]]}
     numbers = {"nmi": Quantity("nmi", units="trial")}

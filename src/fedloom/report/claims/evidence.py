@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from fedloom.evaluation.forecast.errors import MASKED
-from fedloom.evaluation.rows import condition
+from fedloom.evaluation.rows import condition, draws_key
 from fedloom.report.claims.settings import Quantity
 from fedloom.report.names import Run
 from fedloom.report.significance import SUMS
@@ -34,7 +34,8 @@ class Sample:
     """A number of a run: ``sums_SCK`` over S seeds, C units and K blocks of time, ``count_CK`` readings behind them.
 
     The number is the ratio of the sums, or its ``root``, averaged over seeds. ``counted``: nothing was sampled.
-    ``keyed``: units are values of a key, such as draws of noise, not clients.
+    ``keyed``: units are values of a key, such as draws of noise, not clients. ``drawn_SR`` are R draws that evaluation
+    kept of it, draw r of the same clients in all runs.
     """
 
     seeds: tuple[int, ...]
@@ -44,14 +45,15 @@ class Sample:
     root: bool = False
     counted: bool = False
     keyed: bool = False
+    drawn_SR: Floats | None = None
 
     def of(self, seeds: Iterable[int], units: Iterable[str]) -> Sample:
         """The same number of these seeds and units."""
         s, c = ([own.index(each) for each in asked] for own, asked in ((self.seeds, seeds), (self.units, units)))
         names = tuple(self.seeds[i] for i in s), tuple(self.units[i] for i in c)
-        return replace(
-            self, seeds=names[0], units=names[1], sums_SCK=self.sums_SCK[np.ix_(s, c)], count_CK=self.count_CK[c]
-        )
+        drawn = None if self.drawn_SR is None else self.drawn_SR[s]
+        sums, count = self.sums_SCK[np.ix_(s, c)], self.count_CK[c]
+        return replace(self, seeds=names[0], units=names[1], sums_SCK=sums, count_CK=count, drawn_SR=drawn)
 
     def without_units(self) -> Sample:
         """The same number with nothing but seeds to resample."""
@@ -114,8 +116,10 @@ class Evidence:
             raise Absent("no run")
         if quantity.record or quantity.log:
             return _counted(records, quantity)
-        sums = self._blocks(records, quantity) if not at else None
-        return sums or self._rated(dataset, run, quantity, at or {})
+        if at:
+            return self._rated(dataset, run, quantity, at)
+        sums = self._blocks(records, quantity)
+        return sums or self._with_draws(records, quantity, self._rated(dataset, run, quantity, {}))
 
     def _of(self, dataset: str, run: Run) -> list[dict[str, Any]]:
         asked = (dataset, *run)
@@ -152,6 +156,18 @@ class Evidence:
         clients = tuple(records[0]["clients"])
         sums = np.stack([each[name] for each in found])
         return Sample(seeds, clients, sums, found[0]["count"], quantity.metric in SQUARED)
+
+    def _with_draws(self, records: list[dict[str, Any]], quantity: Quantity, sample: Sample) -> Sample:
+        """The sample with the draws that evaluation kept of this number, where it did for all its seeds."""
+        if quantity.over or quantity.units or quantity.selection != "selected":
+            return sample
+        number = {name: getattr(quantity, name) for name in ("unit", "metric", "horizon")}
+        key = draws_key(number | {"condition": condition(**quantity.where)})
+        folders = {record["spec"]["seed"]: record["folder"] for record in records}
+        kept = [load_file(folders[seed] / "diagnostics.safetensors") for seed in sample.seeds]
+        if not all(key in draws for draws in kept):
+            return sample
+        return replace(sample, drawn_SR=np.stack([draws[key] for draws in kept]).astype(np.float64))
 
     def _rated(self, dataset: str, run: Run, quantity: Quantity, at: Mapping[str, str]) -> Sample:
         """The number from the table of metrics, by whatever units stand there."""

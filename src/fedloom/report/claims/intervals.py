@@ -65,6 +65,8 @@ def paired(samples: Sequence[Sample]) -> list[Sample]:
     units = [u for u in samples[0].units if all(u in each.units for each in samples)]
     if not seeds:
         return []
+    if _kept(samples):
+        return [each.of(seeds, each.units) for each in samples]
     cut = [each.of(seeds, units or each.units) for each in samples]
     same = bool(units) and all(
         each.count_CK.shape == cut[0].count_CK.shape and np.array_equal(each.count_CK, cut[0].count_CK) for each in cut
@@ -79,6 +81,12 @@ def estimate(samples: Sequence[Sample], of: Of) -> Estimate:
     if all(each.counted for each in samples):
         every = of([each.sums_SCK[:, 0, 0] for each in samples])
         return Estimate(effect, every, seeds, COUNTED)
+    if _kept(samples):
+        drawn = of([_mean_of_drawn_seeds(each.drawn_SR) for each in samples if each.drawn_SR is not None])
+        drawn = drawn[np.isfinite(drawn)]
+        return (
+            Estimate(effect, drawn, seeds, "clients") if len(drawn) else Estimate(effect, None, seeds, "", "no draws")
+        )
     if max(units, blocks) >= LEAST_UNITS:
         drawn = of([_drawn(each) for each in samples])
         drawn = drawn[np.isfinite(drawn)]
@@ -90,6 +98,18 @@ def estimate(samples: Sequence[Sample], of: Of) -> Estimate:
         return Estimate(effect, None, seeds, f"{units} units", student=_error(of([_by_unit(each) for each in samples])))
     every = of([each.without_units().sums_SCK[:, 0, 0] for each in samples])
     return Estimate(effect, None, seeds, f"{seeds} seeds", student=_error(every))
+
+
+def _kept(samples: Sequence[Sample]) -> bool:
+    """Whether evaluation kept draws of all of these numbers, and as many of each."""
+    counts = {None if each.drawn_SR is None else each.drawn_SR.shape[1] for each in samples}
+    return len(counts) == 1 and None not in counts
+
+
+def _mean_of_drawn_seeds(drawn_SR: Floats) -> Floats:
+    """The number [R] of as many seeds as there are, drawn for each draw and alike for all numbers."""
+    picked_SR = np.random.default_rng(0).integers(0, len(drawn_SR), drawn_SR.shape)
+    return np.asarray(drawn_SR[picked_SR, np.arange(drawn_SR.shape[1])].mean(0))
 
 
 def effect_of(kind: Effect, x: Sequence[float] = ()) -> Of:

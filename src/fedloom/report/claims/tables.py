@@ -134,9 +134,10 @@ def effect(test: Predicate, found: Estimate) -> tuple[str, str]:
     """An effect and its interval in print."""
     lo, hi = found.interval()
     size = sized(test.effect, found.effect)
+    low, high = (sized(test.effect, bound).removeprefix(f"{MEASURES.get(test.effect, '')} ") for bound in (lo, hi))
     if found.pairs == COUNTED and lo == hi:
         return size, "exact"
-    return size, f"{sized(test.effect, lo)} to {sized(test.effect, hi)}" if np.isfinite([lo, hi]).all() else EMPTY
+    return size, f"{low} to {high}" if np.isfinite([lo, hi]).all() else EMPTY
 
 
 def claimed(test: Predicate, bound: float) -> str:

@@ -121,8 +121,9 @@ def _on_dataset(test: Predicate, dataset: str, tested: tuple[Tested, ...]) -> On
     absent = [each for each in tested if not each.found]
     missing = [each for each in absent if not test.matched or each.why != NO_RUN]
     why = []
-    if len(tested) > 1:
-        why.append(f"{counts.count(HOLDS)} of {len(tested)} comparisons hold, {counts.count(FAILS)} fail")
+    asked = len(known) + len(missing)
+    if asked > 1:
+        why.append(f"{counts.count(HOLDS)} of {asked} comparisons hold, {counts.count(FAILS)} fail")
     why += dict.fromkeys(f"{_name(each)}: {each.why}" for each in absent if each.why != NO_RUN)
     unrun = dict.fromkeys(_named(run) for each in absent if each.why == NO_RUN for run in each.unrun)
     why += [f"no runs of {', '.join(unrun)}"] if unrun else []
