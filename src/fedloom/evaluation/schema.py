@@ -22,7 +22,7 @@ SELECTIONS = ("selected", "last")
 
 KNOWN = frozenset(
     """
-    mae rmse mape mse nmi leakage
+    mae rmse mape mse nmi leakage correlation row_norm
     pehe_mse pehe_mse_se pehe_root pehe_root_se ate_error ate_error_se effect_sd value value_se value_error
     value_lower value_upper
     ess matches max_weight clipped_share propensity_count weight_count auc tstr_auc tstr_rmse

@@ -21,6 +21,7 @@ from fedloom.evaluation.forecast.errors import MASKED, Scores, metric_rows, null
 from fedloom.evaluation.forecast.stream import forecasts
 from fedloom.evaluation.rows import as_metrics, narrowed, row
 from fedloom.evaluation.schema import write_metrics
+from fedloom.federation.protocol import Protocol
 from fedloom.federation.randomness import derive, name_key
 from fedloom.federation.runs import Maker, Run, read_run
 from fedloom.federation.stack import Tensors
@@ -76,7 +77,8 @@ def disturb(folders: Folders, out: Path, make: Maker, settings: CodebookNoise, d
 def noisy_rows(run: Run, settings: CodebookNoise, missing_literal: float | None) -> pd.DataFrame:
     """Return errors under every draw, pooled and as means over nodes, and the mean norm of the rows that it falls on.
 
-    Conditions: ``noise`` (kind), ``scale``, ``per`` (see ``PER``), ``draw``.
+    Conditions: ``noise`` (kind), ``scale``, ``per`` (see ``PER``), ``draw``. Of a run whose uploads were disturbed
+    while it learned there is the norm alone: it shows by itself what noise costs.
     """
     weights = {} if run.verdict == "diverged" else run.weights("selected")
     shared = run.method.travelling(weights)
@@ -85,7 +87,8 @@ def noisy_rows(run: Run, settings: CodebookNoise, missing_literal: float | None)
         return _common(null_rows([], run.task.horizon, reason, [draw.condition for draw in _draws(settings)]))
     norms = torch.cat([weights[name][0].norm(dim=-1).flatten() for name in shared])
     tables = [pd.DataFrame([row("row_norm", float(norms.mean()), len(norms))])]
-    for draw in _draws(settings):
+    undisturbed = Protocol(**run.spec["protocol"]).noise is None
+    for draw in _draws(settings) if undisturbed else ():
         disturbed = weights | noise_on({name: weights[name] for name in shared}, draw, run.spec["seed"])
         scores = Scores(len(run.task.ids), run.task.horizon, missing_literal, run.task.device)
         for some in forecasts(run, disturbed, run.task, "test"):
