@@ -20,6 +20,8 @@ def seed_list(seeds: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _seeds(value: Any) -> Any:
+    if isinstance(value, list | tuple):  # Snakemake's command line hands over the parts of a list as text
+        value = [int(part) if isinstance(part, str) and part.isdecimal() else part for part in value]
     counted = type(value) is int and value > 0
     listed = isinstance(value, list | tuple) and all(type(seed) is int and seed >= 0 for seed in value)
     if not counted and not (listed and value and len(set(value)) == len(value)):

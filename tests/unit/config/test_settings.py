@@ -31,6 +31,10 @@ def test_seeds_are_a_number_or_a_list() -> None:
     assert seed_list((4, 7)) == (4, 7)
 
 
+def test_a_list_of_seeds_from_the_command_line_is_text() -> None:
+    assert read_settings({"seeds": ["4", "7"]}, {}).seeds == (4, 7)
+
+
 @pytest.mark.parametrize(
     ("config", "line"),
     [
