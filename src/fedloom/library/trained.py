@@ -70,7 +70,7 @@ class Forecaster(Trained):
         followed = dataclasses.replace(panel, values=values, features=pd.concat([panel.features, later]))
         window = {"client": [-1], "part": ["test"], "start": [len(values) - horizon - history]}
         task = forecast_task(
-            followed, made.about, made.clients, pd.DataFrame(window),
+            followed, made.about, made.clients.loc[self.clients], pd.DataFrame(window),
             Protocol(**self.spec["protocol"]), self.run.task.device,
         )  # fmt: skip
         (found,) = forecasts(self.run, self.weights, task, "test")

@@ -12,11 +12,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fedloom.data.panels.panel import write_panel
+from fedloom.data.panels.panel import read_panel, write_panel
 from fedloom.data.panels.regimes import Regimes, generate
 from fedloom.errors import InputError
 from fedloom.federation.runs import read_run, train_run
 from fedloom.federation.store import Interrupted
+from fedloom.library.trained import Forecaster
 from fedloom.methods.registry import make
 from fedloom.partition.folder import write_partition
 from fedloom.partition.panels import PanelPartitionSettings, make_panel_partition
@@ -93,6 +94,15 @@ def test_a_run_without_a_start_is_not_touched_by_one(source: Path, train: Callab
     begun = weights(train(spec_of("begun", codebook="frozen", start=TAKEN | {"freeze": []}, clients=REST), source))
     assert fresh["last/codebook"].shape == begun["last/codebook"].shape
     assert not torch.equal(fresh["last/codebook"], begun["last/codebook"])
+
+
+def test_a_run_on_some_clients_forecasts_for_these(source: Path, data: Path) -> None:
+    run = read_run(source, data / "panel", data / "partition", make, CPU)
+    readings = read_panel(data / "panel").values[run.task.ids].iloc[-6:]
+    ahead = Forecaster(run, data / "panel", data / "partition").forecast(readings)
+    assert list(ahead.columns) == run.task.ids
+    assert len(run.task.ids) == 3
+    assert ahead.notna().all(axis=None)
 
 
 def test_a_run_starts_from_any_method_that_has_the_tensor(train: Callable[..., Path]) -> None:
