@@ -43,18 +43,16 @@ def error_by_fault(shown: Shown, options: FaultOptions) -> Figure:
     wanted = list(product(shown.datasets, kinds))
     drawn, axes = tiles(len(wanted), ACROSS, ROW_HEIGHT, LEGEND_HEIGHT)
     styles = _looks(shown, points)
+    methods = list(dict.fromkeys(method for method, _ in styles))
     handles: dict[str, Artist] = {}
     for ax, (dataset, kind) in zip(axes, wanted, strict=False):
         of = points[(points["dataset"] == dataset) & points["kind"].isin([kind, ""])]
-        for place, ((method, rule), look) in enumerate(styles.items()):
+        for (method, rule), look in styles.items():
             name = f"{shown.names.method(method)}, {shown.names.word(rule)}"
             line = of[(of["method"] == method) & (of["rule"] == rule)]
             if (line["kind"] == kind).any():
-                handles |= {
-                    each: handle
-                    for each, handle in _draw(ax, line, look, name, 1 - 0.05 * place)
-                    if each not in handles
-                }
+                height = 0.97 - 0.07 * methods.index(method)
+                handles |= {n: handle for n, handle in _draw(ax, line, look, name, height) if n not in handles}
         _finish(ax, shown.names.word(kind), sorted(set(of["share"])))
         where = f"{shown.label(dataset)}\n" if len(shown.datasets) > 1 else ""
         ax.set_ylabel(f"{where}{shown.names.word(options.metric)} ({shown.panels[dataset]['unit']})")
@@ -112,8 +110,9 @@ def _draw(ax: Axes, runs: pd.DataFrame, look: Look, name: str, height: float) ->
     yield name, banded(ax, errors.index[~failed], errors[~failed], look)
     lost = errors.index[failed]
     if len(lost):
+        ax.margins(y=0.25)  # room for crosses beside each other
         above = ax.get_xaxis_transform()
-        cross: Look = {"marker": "X", "ls": "none", "ms": 7, "mec": "white", "mew": 0.5, "clip_on": False}
+        cross: Look = {"marker": "X", "ls": "none", "ms": 7, "mec": "white", "mew": 0.5}
         ax.plot(lost, [height] * len(lost), color=look["color"], transform=above, **cross)
         yield DIVERGED, Line2D([], [], color="0.3", **cross)
 
