@@ -99,3 +99,13 @@ def test_a_protocol_reads_its_noise_from_the_plain_data_of_a_spec() -> None:
     assert Protocol(**asdict(protocol)) == protocol
     with pytest.raises(ValueError, match=r"noise.scale: expected at least 0, found -1"):
         Protocol(noise={"kind": "gaussian", "scale": -1})  # type: ignore[arg-type]
+
+
+@pytest.mark.gpu
+def test_on_cuda_the_same_noise_is_drawn() -> None:
+    protocol, ends = replace(PROTOCOL, noise=UploadNoise("laplace", 0.1, 0.5)), []
+    for device in ("cpu", "cuda"):
+        method = Atlas(Atlas.Params(encoder="compact", width=8, depth=1, prototypes=4))
+        federation = Federation(method, problem().task(protocol, device), protocol, 3)
+        ends.append(federation.run(federation.start()).server["codebook"].cpu())
+    torch.testing.assert_close(ends[1], ends[0], rtol=1e-7, atol=1e-7)

@@ -24,7 +24,7 @@ from fedloom.report.shown import Shown
 ROW_HEIGHT, LEGEND_HEIGHT = 2.8, 0.4
 LEAST_EXTENT = 0.02  # of the least error: how much a panel shows at least
 
-VIEWS = {"uploads": "ε against the server, which sees every upload", "means": "ε against one who sees means alone"}
+VIEWS = {"uploads": "ε against a server that sees uploads", "means": "ε against one who sees means alone"}
 PROMISE = (
     "ε at δ = {delta:g} protects all that one client has: exchanging its data moves a clipped upload by at most twice "
     "the clip; rounds compose. Against the server, which sees every noisy upload of a client, and against one who sees "
