@@ -86,15 +86,14 @@ def curves(shown: Shown, options: CurveOptions) -> Figure:
 def curves_by_group(shown: Shown, options: ColumnOptions) -> Figure:
     """Draw a logged quantity in small panels: a row a dataset, a column a choice of groups with a legend of its own.
 
-    The method that the study proposes is in every panel; a column of which nothing else is shown is left out. Raises
-    InputError for a group that no method has.
+    The method that the study proposes is in every panel; a column of which nothing else is shown is left out, unless
+    that leaves none. Raises InputError for a group that no method has.
     """
     columns: dict[str, list[Run]] = {}
     for title, groups in options.columns.items():
         shown.names.require_groups(groups, f"{shown.where}: options.columns.{title}")
-        of = [run for run in shown.compared if run == shown.ours or shown.names.group_of(run) in groups]
-        if of != [shown.ours] or shown.compared == [shown.ours]:
-            columns[title] = of
+        columns[title] = [run for run in shown.compared if run == shown.ours or shown.names.group_of(run) in groups]
+    columns = {title: runs for title, runs in columns.items() if runs != [shown.ours]} or columns
     draw, axis = _AXES[options.against]
     drawn, axes = grid(len(shown.datasets), len(columns), SMALL_ROW, SMALL_LEGEND, sharex="row", sharey="row")
     for column, (title, runs) in enumerate(columns.items()):
