@@ -84,7 +84,7 @@ def _read_off(options: TransferOptions) -> str:
     if not named:
         return ""
     return (
-        f"{', '.join(named)}: read off runs on all clients; where no client gets anything of others these are "
+        f"{'; '.join(named)}: read off runs on all clients; where no client gets anything of others these are "
         "what runs on the held-out ones alone would be, but for the round, which all clients' validation chose."
     )
 
