@@ -13,6 +13,8 @@ import pytest
 from fedloom.errors import InputError
 from fedloom.evaluation.forecast.errors import MASKED
 from fedloom.evaluation.schema import read_metrics, write_metrics
+from fedloom.report.claims.evidence import Evidence
+from fedloom.report.claims.settings import Quantity
 from fedloom.report.figure import style
 from fedloom.report.layout import Table
 
@@ -136,3 +138,18 @@ def test_a_parameters_panel_shows_the_runs_that_differ_in_it_alone(workshop: Wor
     assert curves[0] == pytest.approx([3.0, 2.0], rel=1e-2)
     assert curves[3] == pytest.approx([4.0, 2.0], rel=1e-2)
     assert level == pytest.approx([5.0, 5.0], rel=1e-2)
+
+
+def test_claims_about_shares_of_clients_look_at_clients_that_every_seed_held_out(workshop: Workshop) -> None:
+    for seed, clients in ((0, ["a", "b"]), (1, ["b", "c"])):
+        workshop.run("atlas", 2.0, "rest_25", seed)
+        told(workshop, clients, {"clients": REST})
+        with_errors(workshop, dict.fromkeys(clients, (2.0, 10)) | {"b": (4.0 + seed, 10)})
+        path = workshop.runs[-1] / "metrics.parquet"
+        rows = read_metrics(path)
+        write_metrics(rows[rows["unit"].isin([*clients, "pooled", "mean"])], path)
+    metrics = pd.concat([read_metrics(run / "metrics.parquet") for run in workshop.runs])
+    mae = Quantity("mae", where={"mask": "masked"})
+    found = Evidence(metrics, workshop.runs).sample("metr-la", ("atlas", "rest_25"), mae)
+    assert found.units == ("b",)
+    assert found.value == pytest.approx(4.5)

@@ -148,6 +148,8 @@ class Evidence:
         if not kept or quantity.horizon != "all" or condition(**quantity.where) != MASKED or quantity.over:
             return None
         finished = [record for record in records if record["verdict"] == "finished"]
+        if any(record["clients"] != finished[0]["clients"] for record in finished):
+            return None  # runs on a share of the clients, which each seed draws anew: rows are not the same clients
         found = [load_file(record["folder"] / "diagnostics.safetensors") for record in finished]
         name = SUMS[quantity.metric]
         if not found or any(name not in each or each[name].shape != found[0][name].shape for each in found):
