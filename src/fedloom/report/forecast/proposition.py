@@ -42,18 +42,18 @@ def leakage_lines(shown: Shown) -> Figure:
         fixed = _fixed_spread(of)
         _draw(by_mean, pick(of, spread=fixed), "of_mean", scales)
         _draw(by_spread, pick(of, mean=0.0), "of_spread", scales)
-        by_mean.set(title=label, ylabel="leakage |pₛ| / ‖p‖", xlabel=f"mean confounding c̄, spread δ = {fixed:g}")
+        by_mean.set(title=label, ylabel="leakage", xlabel=f"mean confounding c̄, spread δ = {fixed:g}")
         by_spread.set(title=label, xlabel="spread of confounding δ, mean c̄ = 0")
     legend(drawn, _handles(scales), 3)
     notes = told(
         shown,
-        "Leakage of a shared prototype onto a feature s = c y + noise (deviation 2), where c is δ above its mean c̄ at "
-        "half of the clients and δ below at the others; 0: the prototype looks at x alone, 1: at s alone. x and y are "
-        "means over windows' inputs and targets, standardised at each client, times the deviation that a line's style "
-        "names. Federated: rounds of local steps and averages of the prototype; best: searched over all directions; "
-        "own: least squares of each client, mean over clients. Line: mean over trials, band: least to largest. Where "
-        "the best shared prototype lies at 1 without mean confounding, each client's own sign makes s the better "
-        "feature; federated rounds, which start nearer to x, do not get there.",
+        "Leakage |pₛ| / ‖p‖ of a shared prototype onto a feature s = c y + noise, where c is δ above its mean c̄ at half "
+        "of the clients and δ below at the others; 0: the prototype looks at x alone, 1: at s alone. x and y are means "
+        "over windows' inputs and targets, standardised at each client, times the deviation that a line's style names. "
+        "Federated: rounds of local steps and averages of the prototype; best: searched over all directions; own: least "
+        "squares of each client, mean over clients. Line: mean over trials, band: least to largest; points: every "
+        "trial. Where the best shared prototype lies at 1 without mean confounding, each client's own sign makes s the "
+        "better feature; federated rounds, which start nearer to x, do not get there.",
         _correlations(shown, pick(found, metric="correlation")),
     )
     return Figure(drawn, shown.caption, notes)
@@ -77,9 +77,12 @@ def _fixed_spread(of: pd.DataFrame) -> float:
 def _draw(ax: Axes, of: pd.DataFrame, x: str, scales: list[float]) -> None:
     for line, (_, look) in LINES.items():
         for scale, style in zip(scales, SCALES, strict=False):
-            values = pick(of, line=line, scale=scale).groupby(x)["value"].agg(mean="mean", least="min", largest="max")
-            how = look | {"ls": "none" if "marker" in look else style}
-            banded(ax, values.index, values, how)
+            values = pick(of, line=line, scale=scale)
+            if "marker" in look:  # it may leap, so that a mean over trials would be no trial's
+                ax.plot(values[x], values["value"], **look, ls="none")
+                continue
+            over_trials = values.groupby(x)["value"].agg(mean="mean", least="min", largest="max")
+            banded(ax, over_trials.index, over_trials, look | {"ls": style})
 
 
 def _handles(scales: list[float]) -> dict[str, Line2D]:
