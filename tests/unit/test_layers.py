@@ -36,7 +36,8 @@ def test_the_contracts_hold(repository: Path, capsys: pytest.CaptureFixture[str]
 
 def test_an_import_that_points_up_breaks_them(repository: Path, tmp_path: Path) -> None:
     package = tmp_path / "fedloom"
-    for name in ("report", "config", "check", "evaluation", "methods", "models", "federation", "partition", "data"):
+    folders = "library report config check evaluation methods models federation partition data"
+    for name in folders.split():
         (package / name).mkdir(parents=True)
         (package / name / "__init__.py").touch()
     for name in ("__init__", "artifacts", "progress", "errors"):
