@@ -1,7 +1,8 @@
 """Write the page that shows every artifact: one HTML file that needs nothing beside it.
 
 python scripts/page.py --scale quick --studies NAME=TITLE... --artifacts STEM... --runs DIR... --panels DIR...
-    --claims STEM... --licences NAME=TITLE... --names config/names.yaml --labels JSON --out results/report.html
+    --claims STEM... --notes PAGE... --licences NAME=TITLE... --names config/names.yaml --labels JSON
+    --out results/report.html
 """
 
 import argparse
@@ -21,6 +22,7 @@ def run() -> None:
     parser.add_argument("--studies", required=True, nargs="+", metavar="NAME=TITLE")
     parser.add_argument("--artifacts", required=True, nargs="+", type=Path, help="paths without endings")
     parser.add_argument("--claims", nargs="*", default=[], type=Path, help="paths of tables of claims, without endings")
+    parser.add_argument("--notes", nargs="*", default=[], type=Path, help="pages of studies, each named as its study")
     parser.add_argument("--runs", required=True, nargs="+", type=Path, help="folders of all runs that are shown")
     parser.add_argument("--panels", required=True, nargs="+", type=Path, help="folders of their panels")
     named = "dataset, its title and licence"
@@ -31,7 +33,7 @@ def run() -> None:
     a = parser.parse_args()
     titles, licences = (dict(each.split("=", 1) for each in named) for named in (a.studies, a.licences))
     printed = read_names(a.names), a.labels
-    write_text(a.out, page(a.scale, titles, a.artifacts, a.runs, a.panels, licences, *printed, a.claims))
+    write_text(a.out, page(a.scale, titles, a.artifacts, a.runs, a.panels, licences, *printed, a.claims, a.notes))
 
 
 if __name__ == "__main__":

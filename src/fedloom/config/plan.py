@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fedloom.config.artifact import ArtifactPlan, RunKey, labels_of
@@ -162,7 +163,13 @@ class Plan:
     def page_files(self) -> list[str]:
         """What the page reads: the artifacts, and what these read of runs and panels."""
         files = [(*each.files, *each.run_files, *each.panel_files) for each in self.artifacts]
-        return [*dict.fromkeys(file for of_one in files for file in of_one), NAMES]
+        return [*dict.fromkeys(file for of_one in files for file in of_one), NAMES, *self._study_pages]
+
+    @property
+    def _study_pages(self) -> list[str]:
+        """What is written on the studies, where a page is."""
+        pages = (f"docs/studies/{study}.md" for study in self.titles)
+        return [page for page in pages if Path(page).is_file()]
 
     @property
     def page_arguments(self) -> list[str]:
@@ -180,4 +187,5 @@ class Plan:
             *("--panels", *panels),
             *("--licences", *licences),
             *("--names", NAMES, "--labels", labels_of(self.datasets, self.datasets)),
+            *(["--notes", *self._study_pages] if self._study_pages else []),
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -122,6 +123,7 @@ def train_run(
         _write(federation, task, state, spec, digest, out)
         done = state.round - first
         timing = {"rounds": [done], "seconds": [seconds], "threads": [torch.get_num_threads()]}
+        timing["peak_megabytes"] = [_peak_bytes(device) / 2**20]
         with atomic(out / "timing.parquet") as temporary:
             pd.DataFrame(timing).to_parquet(temporary)
         environment = {
@@ -133,6 +135,13 @@ def train_run(
         }
         write_text(out / "environment.json", json.dumps(environment, indent=2, sort_keys=True) + "\n")
         store.finish([out / name for name in OUTPUTS])
+
+
+def _peak_bytes(device: torch.device) -> int:
+    """The most memory that training held: of the device, or of the whole process where that is the CPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def read_task(spec: dict[str, Any], data: Path, partition: Path, device: torch.device, **protocol: Any) -> Any:

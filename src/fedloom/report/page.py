@@ -18,7 +18,9 @@ from fedloom.data.described import read_about
 from fedloom.errors import InputError
 from fedloom.report.figure import read_caption
 from fedloom.report.layout import ending
+from fedloom.report.markup import html_table
 from fedloom.report.names import Names
+from fedloom.report.page_runs import runs_section
 from fedloom.report.shown import read_record
 
 STYLE = Path(__file__).with_name("page.css")
@@ -34,18 +36,21 @@ def page(
     names: Names,
     labels: Mapping[str, str],
     claims: Sequence[Path] = (),
+    notes: Sequence[Path] = (),
 ) -> str:
     """Return the page (HTML).
 
     ``titles`` maps a study to its title, in order; a stem is the path of an artifact without its ending, in a folder
-    named as its study, and so are ``claims``, tables of sentences; ``licences`` maps a dataset to its title and
+    named as its study, and so are ``claims``, tables of sentences; ``notes`` are pages (md) named as their studies, of
+    which it shows what the paper leaves open and what differs from it; ``licences`` maps a dataset to its title and
     licence, ``labels`` to its name in print. Raises InputError for an artifact that is neither a table (md) nor a
     figure (png).
     """
-    sections = [
-        _study(study, title, *([s for s in some if s.parent.name == study] for some in (stems, claims)))
-        for study, title in titles.items()
-    ]
+    told = {path.stem: path for path in notes}
+    sections = []
+    for study, title in titles.items():
+        shown, claimed = ([stem for stem in some if stem.parent.name == study] for some in (stems, claims))
+        sections.append(_study(study, title, shown, claimed, told.get(study)))
     links = [f'<a href="#{study}">{html.escape(title)}</a>' for study, title in titles.items()]
     links += ['<a href="#data">Data</a>', '<a href="#runs">Runs</a>']
     records = [read_record(folder) for folder in runs]
@@ -62,14 +67,15 @@ def page(
             f"<nav>{' '.join(links)}</nav></header>\n<main>",
             *sections,
             _data(reports, licences, labels),
-            _runs(records, printed, names),
+            runs_section(records, printed, names),
             "</main>\n</body>\n</html>\n",
         ]
     )
 
 
-def _study(study: str, title: str, stems: Sequence[Path], claims: Sequence[Path]) -> str:
-    shown = "\n".join([*map(_artifact, stems), *(_artifact(stem, "sentences") for stem in claims)])
+def _study(study: str, title: str, stems: Sequence[Path], claims: Sequence[Path], notes: Path | None) -> str:
+    parts = [*map(_artifact, stems), *(_artifact(stem, "sentences") for stem in claims)]
+    shown = "\n".join([*parts, *([_differences(notes)] if notes else [])])
     return f'<section id="{study}">\n<h2>{html.escape(title)}</h2>\n{shown}\n</section>'
 
 
@@ -94,6 +100,15 @@ def _artifact(stem: Path, look: str = "numbers") -> str:
     raise InputError(f"{stem}: expected a table (md) or a figure (png), found neither")
 
 
+def _differences(notes: Path) -> str:
+    """What the page of a study says from its second section on: what is open in the paper, what differs from it."""
+    _, *sections = notes.read_text(encoding="utf-8").split("\n## ")
+    text = "\n".join(f"### {section}" for section in sections[1:])
+    body = MarkdownIt("commonmark").enable("table").render(text)
+    body = body.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
+    return f'<article class="notes">\n{body}</article>'
+
+
 def _files(paths: Iterable[Path]) -> str:
     names = ", ".join(f"<code>{html.escape(f'{path.parent.name}/{path.name}')}</code>" for path in paths)
     return f'<p class="files">Beside this page: {names}</p>\n'
@@ -113,20 +128,20 @@ def _data(reports: Sequence[dict[str, Any]], licences: Mapping[str, str], labels
     if panels:
         header = ["Dataset", "Part", "Steps", "Nodes", "Interval", "Unit", "Missing", "Repairs"]
         rows = [_who(report, labels) + _panel(report) for report in panels]
-        tables.append(_table(header, rows, numbers=(2, 3, 4, 6)))
+        tables.append(html_table(header, rows, numbers=(2, 3, 4, 6)))
     if sequences:
         header = ["Dataset", "Part", "Sequences", "Owners", "Longest", "Actions", "Outcome", "Left out"]
         rows = [_who(about, labels) + _sequences(about) for about in sequences]
-        tables.append(_table(header, rows, numbers=(2, 3, 4, 5)))
+        tables.append(html_table(header, rows, numbers=(2, 3, 4, 5)))
     if series:
         header = ["Federation", "Part", "Client", "Domain", "Series", "Points", "Missing", "Cleaned", "Left out"]
         rows = []
         for about in series:
             clients = [_client(about, client) for client in about["clients"]]
             rows += [(_who(about, labels) if i == 0 else ["", ""]) + client for i, client in enumerate(clients)]
-        tables.append(_table(header, rows, numbers=(4, 5, 6)))
+        tables.append(html_table(header, rows, numbers=(4, 5, 6)))
     rows = [[labels.get(name, name), licence] for name, licence in licences.items()]
-    tables.append(_table(["Dataset", "Title and licence"], rows, numbers=()))
+    tables.append(html_table(["Dataset", "Title and licence"], rows, numbers=()))
     return f'<section id="data">\n<h2>Data</h2>\n{"".join(tables)}\n</section>'
 
 
@@ -153,33 +168,3 @@ def _client(about: dict[str, Any], client: str) -> list[str]:
 
 def _counts(done: dict[str, int]) -> str:
     return "; ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in sorted(done.items()) if n) or "none"
-
-
-def _runs(records: Iterable[dict[str, Any]], labels: Mapping[str, str], names: Names) -> str:
-    known = sorted(records, key=lambda r: (r["dataset"], names.order((r["method"], r["variant"])), r["seed"]))
-    rows = [
-        [
-            labels[r["dataset"]],
-            names.method(r["method"]),
-            r["variant"],
-            str(r["seed"]),
-            str(r["rounds"]),
-            str(r["selected_round"]) if r["rounds"] and r["verdict"] == "finished" else "–",
-            r["verdict"] if r["verdict"] != "diverged" else f"diverged: {r['reason']}",
-        ]
-        for r in known
-    ]
-    header = ["Dataset", "Method", "Variant", "Seed", "Rounds", "Selected", "Verdict"]
-    table = _table(header, rows, numbers=(3, 4, 5))
-    note = "Rounds count from 0; selected is the round that was best in validation."
-    return f'<section id="runs">\n<h2>Runs</h2>\n<p>{note}</p>\n{table}\n</section>'
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int]) -> str:
-    style = [' style="text-align:right"' if i in numbers else "" for i in range(len(header))]
-    head = "".join(f"<th{s}>{html.escape(name)}</th>" for s, name in zip(style, header, strict=True))
-    body = "\n".join(
-        "<tr>" + "".join(f"<td{s}>{html.escape(cell)}</td>" for s, cell in zip(style, row, strict=True)) + "</tr>"
-        for row in rows
-    )
-    return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'

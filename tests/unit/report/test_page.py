@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import html
+import json
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,6 +22,17 @@ from fedloom.report.registry import drawing
 from .conftest import CONFIG, Workshop, drawn
 
 LICENCES = {"pems08-tail": "Loop detectors: CC BY & more"}
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+LOOK = """
+const images = [...document.images], root = document.documentElement, found = document.createElement("pre");
+const letters = [...document.querySelectorAll("p, td, th, h3")].map(e => parseFloat(getComputedStyle(e).fontSize));
+found.id = "found";
+found.textContent = JSON.stringify({
+  images: images.length, broken: images.filter(i => !i.complete || !i.naturalWidth).length,
+  sideways: root.scrollWidth - root.clientWidth, letters: Math.min(...letters),
+});
+document.body.append(found);
+"""
 FETCHING = {"src", "href", "srcset", "data", "poster", "action"}
 
 
@@ -90,6 +105,47 @@ def test_the_page_shows_titles_captions_repairs_and_verdicts(built: Workshop) ->
     ):
         assert expected in text
     assert "duplicate" not in text
+
+
+def test_the_page_tells_costs_protocols_and_where_runs_were_trained(built: Workshop) -> None:
+    text = write(built)
+    cells = "".join(
+        f'<td style="text-align:right">{value}</td>' for value in ("0", "5", "3", "12.3", "0.0096", "0", "456")
+    )
+    assert f"<td>base</td>{cells}<td>finished</td>" in text
+    assert '<td>METR-LA</td><td style="text-align:right">3</td><td style="text-align:right">5</td>' in text
+    assert "<td>cpu</td><td>x86_64</td><td>3.11</td><td>2.13</td><td>2.1</td>" in text
+
+
+def test_what_differs_from_a_paper_stands_with_its_study(built: Workshop, tmp_path: Path) -> None:
+    notes = tmp_path / "atlas.md"
+    notes.write_text(
+        "# Atlas\n\nA line.\n\n## What it reproduces\n\nAll.\n\n## What differs\n\n- Seeds are **ours**.\n"
+    )
+    named = LICENCES, read_names(CONFIG / "names.yaml"), {}
+    shown = page("quick", {"atlas": "Atlas"}, [], built.runs, built.panels, *named, notes=[notes])
+    assert "<h3>What differs</h3>" in shown
+    assert "Seeds are <strong>ours</strong>." in shown
+    assert "What it reproduces" not in shown
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+@pytest.mark.parametrize("width", [390, 1440], ids=["phone", "desktop"])
+def test_a_browser_shows_the_page_whole_and_without_complaint(built: Workshop, tmp_path: Path, width: int) -> None:
+    look = tmp_path / "look.html"
+    look.write_text(write(built).replace("</body>", f"<script>{LOOK}</script></body>"))
+    done = subprocess.run(
+        [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+         "--enable-logging=stderr", f"--window-size={width},900", "--virtual-time-budget=2000", "--dump-dom",
+         look.as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr
+    found = json.loads(html.unescape(done.stdout.split('<pre id="found">')[1].split("</pre>")[0]))
+    assert found["images"] == 1
+    assert found["broken"] == 0
+    assert found["sideways"] <= 0
+    assert found["letters"] >= 12
 
 
 def test_sentences_of_claims_may_break_into_lines(built: Workshop) -> None:
