@@ -40,6 +40,7 @@ BEGUN = {"start": Start, "clients": Subset}  # what a variant may say of a run b
 OF_A_VARIANT = ("model", "protocol", *BEGUN)  # what a variant says of these goes to them, not to the method
 
 _method, _model, _family = cache(methods.get), cache(models.get), cache(families.get)
+_judge = cache(evaluations.module)
 
 
 def read_plan(folder: Path, settings: Settings) -> Plan:
@@ -90,7 +91,7 @@ def plugged(spec: Spec) -> tuple[type, ...]:
 
 def evaluated_by(spec: Spec) -> ModuleType:
     """The module that judges the run."""
-    return evaluations.module(spec["family"])
+    return _judge(spec["family"])
 
 
 def as_text(spec: Spec) -> str:
