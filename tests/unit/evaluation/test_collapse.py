@@ -52,7 +52,14 @@ def test_one_course_for_all_sequences_is_a_collapse_though_it_moves_over_steps()
     same = sequences(1)
     found = judged(replace(same, a_NLA=same.a_NLA[:1].expand_as(same.a_NLA)))
     assert found["collapsed", ""] == 1
-    assert found["spread", "of=context"] == pytest.approx(0, abs=1e-9)
+    assert found["spread", "of=context"] == pytest.approx(0, abs=1e-4)
+
+
+def test_a_model_that_draws_less_varied_contexts_has_not_collapsed() -> None:
+    same = sequences(1)
+    found = judged(replace(same, a_NLA=0.3 * same.a_NLA))
+    assert found["spread", "of=context"] == pytest.approx(0.3, abs=0.03)
+    assert found["collapsed", ""] == 0
 
 
 def test_what_lies_beyond_a_sequences_end_does_not_count() -> None:

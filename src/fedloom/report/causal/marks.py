@@ -14,7 +14,7 @@ RULES = {
     UNREAD: "Reads no history: of what was logged before a step it is told the actions alone, so that its errors of "
     "single units cannot fall below what history would explain.",
     " (collapsed": "Collapsed: between the sequences that a method generates, outcomes or contexts vary less than a "
-    "tenth as much as between real ones.",
+    "tenth as much as between real ones, in standard deviations.",
 }
 
 
