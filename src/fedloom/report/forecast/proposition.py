@@ -52,8 +52,8 @@ def leakage_lines(shown: Shown) -> Figure:
         "means over windows' inputs and targets, standardised at each client, times the deviation that a line's style "
         "names. Federated: rounds of local steps and averages of the prototype; best: searched over all directions; "
         "own: least squares of each client, mean over clients. Line: mean over trials, band: least to largest; points: "
-        "every trial. Where the best shared prototype lies at 1 without mean confounding, each client's own sign makes s "
-        "the better feature; federated rounds, which start nearer to x, do not get there.",
+        "every trial. Where the best shared prototype lies at 1 without mean confounding, each client's own sign "
+        "makes s the better feature; federated rounds, which start nearer to x, do not get there.",
         _correlations(shown, pick(found, metric="correlation")),
     )
     return Figure(drawn, shown.caption, notes)
