@@ -16,7 +16,9 @@ PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|md|yaml|toml))`")
 OF_READERS = {
     "config/datasets/mine.yaml", "data/mine.csv", "config/scales/mine.yaml", "config/datasets/counts.yaml",
     "config/scales/counts.yaml", "config/datasets/lock.json", "src/fedloom/methods/median.py",
-    "config/scales/median.yaml", "runs/", "about.json", "report.html", "panel/", "trajectories/", "series/",
+    "config/scales/median.yaml", "config/datasets/mytrips.yaml", "config/scales/mytrips.yaml",
+    "config/datasets/mylog.yaml", "config/scales/mylog.yaml", "config/datasets/myseries.yaml",
+    "config/scales/myseries.yaml", "runs/", "about.json", "report.html", "panel/", "trajectories/", "series/",
     "partition/",
 }  # fmt: skip
 

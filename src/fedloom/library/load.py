@@ -11,8 +11,7 @@ from fedloom.federation.runs import read_run
 from fedloom.library.trained import Forecaster, Rebuilder, Trained, WorldModel
 from fedloom.methods.registry import make
 
-DATA = {"forecast": "panel", "trajectory": "trajectories", "series": "series"}
-KINDS: dict[str, type[Trained]] = {"forecast": Forecaster, "trajectory": WorldModel, "series": Rebuilder}
+KINDS = {kind.family: kind for kind in (Forecaster, WorldModel, Rebuilder)}
 
 
 def load_run(
@@ -30,12 +29,12 @@ def load_run(
     if not told.is_file():
         raise InputError(f"{told}: expected a run, found no such file")
     spec = json.loads(told.read_text(encoding="utf-8"))["spec"]
-    family = spec["family"]
-    if family not in DATA:
-        raise InputError(f"{told}: family: expected one of {', '.join(DATA)}, found {family!r}")
+    kind = KINDS.get(spec["family"])
+    if kind is None:
+        raise InputError(f"{told}: family: expected one of {', '.join(KINDS)}, found {spec['family']!r}")
     beside = folder.parents[5] / "data" / spec["dataset"] if len(folder.parents) > 5 else folder
-    where = Path(data or beside / DATA[family]), Path(partition or beside / "partition")
+    where = Path(data or beside / kind.folder), Path(partition or beside / "partition")
     run = read_run(folder, *where, make, choose_device(device))
     if run.verdict == "diverged":
         raise InputError(f"{told}: expected a finished run, found one that diverged: {run.reason}")
-    return KINDS[family](run, *where)
+    return kind(run, *where)

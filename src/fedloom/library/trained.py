@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,13 @@ Bools = NDArray[np.bool_]
 
 
 class Trained:
-    """A finished run with its weights: ``spec`` says what was trained and how, ``clients`` on whose data."""
+    """A finished run with its weights: ``spec`` says what was trained and how, ``clients`` on whose data.
+
+    A subclass names its ``family`` of tasks and the ``folder`` in which a pipeline keeps the data of one.
+    """
+
+    family: ClassVar[str]
+    folder: ClassVar[str]
 
     def __init__(self, run: Run, data: Path, partition: Path) -> None:
         self.run, self.data, self.partition = run, data, partition
@@ -51,6 +57,9 @@ class Trained:
 
 class Forecaster(Trained):
     """Forecasts what follows given readings."""
+
+    family = "forecast"
+    folder = "panel"
 
     def forecast(self, readings: pd.DataFrame, covariates: pd.DataFrame | None = None) -> pd.DataFrame:
         """The next steps of every sensor [H, C] in the unit of the panel, indexed by their stamps.
@@ -100,6 +109,9 @@ def _recent(
 class WorldModel(Trained):
     """Answers what would follow if other actions were taken."""
 
+    family = "trajectory"
+    folder = "trajectories"
+
     def simulate(self, plan: Sequence[int], *, first: int = 0, part: str = "test", draws: int = 20) -> pd.Series:
         """Mean probability of the outcome under do(T = ``plan``) from step ``first`` on, by sequence id.
 
@@ -126,6 +138,9 @@ class WorldModel(Trained):
 
 class Rebuilder(Trained):
     """Fills in what is missing of a series."""
+
+    family = "series"
+    folder = "series"
 
     def reconstruct(self, series: NDArray[np.floating[Any]], client: str | None = None) -> Floats:
         """The series [S] with every NaN filled in, in its own unit; observed points stay as they are.
