@@ -100,7 +100,7 @@ def test_a_study_with_a_killed_training_ends_like_one_on_this_machine(
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-    assert output.count("Error in rule train") == 1, output
+    assert "Error in rule train" in output
     rounds = pd.read_parquet(project.folder("atlas") / "timing.parquet")["rounds"].item()
     assert 0 < rounds < 300
     ours = files(project.root)
