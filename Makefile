@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: run resume smoke report archive test test-all slurm-test lint bench bench-gpu
+.PHONY: run resume smoke report archive test test-all slurm-test lint bench bench-gpu probe
 .DEFAULT_GOAL := run
 
 run: $(READY)  ## the pipeline that config/config.yaml asks for
@@ -50,6 +50,9 @@ bench: .venv-bench/ready  ## how fast training is beside a plain loop, pfl and F
 bench-gpu:  ## the like on a CUDA device, and all tests for one; from src, with what PYTHON has installed
 	PYTHONPATH=src:. $(PYTHON) -m bench throughput ceiling --device cuda --peers loop --clients 207 --batches 256 --repeats 2
 	PYTHONPATH=src:. $(PYTHON) -m pytest --noconftest -m gpu $$(grep -rl --include='*.py' mark.gpu tests)
+
+probe: $(READY)  ## what the paper scale costs, a step of every method on every dataset's shape: docs/paper-scale.md
+	$(BIN)/python -m bench.probe
 
 # The peers contradict the lock file: an environment of their own, with the lock file's versions of what trains.
 .venv-bench/ready: requirements.lock pyproject.toml
