@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
+from safetensors import safe_open
 
 from fedloom.evaluation.forecast.errors import MASKED
 from fedloom.evaluation.rows import condition, draws_key
@@ -87,6 +87,7 @@ class Evidence:
 
     def __init__(self, metrics: pd.DataFrame, folders: Iterable[Path]) -> None:
         self._metrics = metrics
+        self._found: dict[tuple[object, ...], Sample] = {}
         self._records = [
             json.loads((folder / "run.json").read_text(encoding="utf-8")) | {"folder": folder} for folder in folders
         ]
@@ -111,6 +112,12 @@ class Evidence:
 
     def sample(self, dataset: str, run: Run, quantity: Quantity, at: Mapping[str, str] | None = None) -> Sample:
         """The number, ``at`` further parts of its condition. Raises Absent."""
+        asked = dataset, run, repr(quantity), tuple((at or {}).items())
+        if asked not in self._found:
+            self._found[asked] = self._sample(dataset, run, quantity, at)
+        return self._found[asked]
+
+    def _sample(self, dataset: str, run: Run, quantity: Quantity, at: Mapping[str, str] | None) -> Sample:
         records = self._of(dataset, run)
         if not records:
             raise Absent("no run")
@@ -150,14 +157,13 @@ class Evidence:
         finished = [record for record in records if record["verdict"] == "finished"]
         if any(record["clients"] != finished[0]["clients"] for record in finished):
             return None  # runs on a share of the clients, which each seed draws anew: rows are not the same clients
-        found = [load_file(record["folder"] / "diagnostics.safetensors") for record in finished]
-        name = SUMS[quantity.metric]
-        if not found or any(name not in each or each[name].shape != found[0][name].shape for each in found):
+        read = [[_tensor(r["folder"], name) for name in (SUMS[quantity.metric], "count")] for r in finished]
+        kept_CK = [array for of_run in read for array in of_run if array is not None]
+        if not finished or len(kept_CK) < 2 * len(finished) or len({array.shape for array in kept_CK}) > 1:
             return None
         seeds = tuple(record["spec"]["seed"] for record in finished)
-        clients = tuple(records[0]["clients"])
-        sums = np.stack([each[name] for each in found])
-        return Sample(seeds, clients, sums, found[0]["count"], quantity.metric in SQUARED)
+        clients = tuple(finished[0]["clients"])
+        return Sample(seeds, clients, np.stack(kept_CK[::2]), kept_CK[1], quantity.metric in SQUARED)
 
     def _with_draws(self, records: list[dict[str, Any]], quantity: Quantity, sample: Sample) -> Sample:
         """The sample with the draws that evaluation kept of this number, where it did for all its seeds."""
@@ -166,10 +172,8 @@ class Evidence:
         number = {name: getattr(quantity, name) for name in ("unit", "metric", "horizon")}
         key = draws_key(number | {"condition": condition(**quantity.where)})
         folders = {record["spec"]["seed"]: record["folder"] for record in records}
-        kept = [load_file(folders[seed] / "diagnostics.safetensors") for seed in sample.seeds]
-        if not all(key in draws for draws in kept):
-            return sample
-        return replace(sample, drawn_SR=np.stack([draws[key] for draws in kept]).astype(np.float64))
+        kept = [draws for seed in sample.seeds if (draws := _tensor(folders[seed], key)) is not None]
+        return replace(sample, drawn_SR=np.stack(kept)) if len(kept) == len(sample.seeds) else sample
 
     def _rated(self, dataset: str, run: Run, quantity: Quantity, at: Mapping[str, str]) -> Sample:
         """The number from the table of metrics, by whatever units stand there."""
@@ -189,6 +193,12 @@ class Evidence:
             root = quantity.unit == "pooled" and quantity.metric in SQUARED
             return _pivoted(single if quantity.unit == "pooled" else single.assign(n=1), root)
         return _pivoted(rows[rows["unit"] == quantity.unit].assign(unit="all", n=1), root=False)
+
+
+def _tensor(folder: Path, name: str) -> Floats | None:
+    """An array of a run's diagnostics, or None where it has none of that name."""
+    with safe_open(folder / "diagnostics.safetensors", "np") as kept:
+        return kept.get_tensor(name).astype(np.float64) if name in kept.keys() else None  # noqa: SIM118
 
 
 def _pivoted(rows: pd.DataFrame, root: bool) -> Sample:
