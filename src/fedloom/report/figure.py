@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import matplotlib as mpl
 import matplotlib.figure
@@ -25,6 +25,7 @@ STYLE = Path(__file__).with_name("fedloom.mplstyle")
 WIDTH = 7.2  # inches: the text width of a paper in one column
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 MEGABYTE = 1e6
+TITLES: tuple[Literal["left", "center", "right"], ...] = ("left", "center", "right")
 LETTER = 0.6  # width of a letter by the size of its font, on average
 
 Look = dict[str, Any]
@@ -102,14 +103,13 @@ def legend(
 def _wrap_labels(drawn: matplotlib.figure.Figure) -> None:
     """Break titles and labels of panels into lines that are no longer than their panel, such as long names of data."""
     drawn.draw_without_rendering()
+    scale = drawn.dpi / 72
     for ax in drawn.axes:
         box = ax.get_window_extent()
-        for place in ("left", "center", "right"):
-            title = ax.get_title(place)
-            size = ax.title.get_fontsize()
-            ax.set_title(_broken(title, box.width, size * drawn.dpi / 72), loc=place)
+        for place in TITLES:
+            ax.set_title(_broken(ax.get_title(place), box.width, float(ax.title.get_fontsize()) * scale), loc=place)
         for label, room in ((ax.xaxis.label, box.width), (ax.yaxis.label, box.height)):
-            label.set_text(_broken(label.get_text(), room, label.get_fontsize() * drawn.dpi / 72))
+            label.set_text(_broken(label.get_text(), room, float(label.get_fontsize()) * scale))
 
 
 def _broken(text: str, room: float, size: float) -> str:
