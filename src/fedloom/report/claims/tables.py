@@ -32,10 +32,10 @@ NOTES = (
     "A claim holds here where the interval of every comparison lies on the claimed side, on every dataset; it does not "
     "hold where one lies beyond it (at a level that the comparisons of a dataset share); otherwise, and where runs are "
     f"missing, it is not decided. Intervals: {DRAWS:,} draws of clients (or other units) and of blocks of test time, "
-    "the same for both sides, and of seeds where there are several; of few units, or seeds alone, Student's. One seed "
-    "says nothing about chance in training. Counted: nothing was sampled. Worst: the comparison that speaks most "
-    "against the claim. Effects: (left - right) / right in per cent where not said otherwise. A bound in print is the "
-    "dataset's own, or else the one that asks least."
+    "the same for both sides, and of seeds where there are several; those that evaluation kept, where it did "
+    '("clients"); of few units, or seeds alone, Student\'s. One seed says nothing about chance in training. Counted: '
+    "nothing was sampled. Worst: the comparison that speaks most against the claim. Effects: (left - right) / right in "
+    "per cent where not said otherwise. A bound in print is the dataset's own, or else the one that asks least."
 )
 
 SIGNS = {"less": "<", "ordered": "<", "at_most": "≤", "greater": ">", "at_least": "≥", "within": "±"}

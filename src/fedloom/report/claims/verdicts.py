@@ -89,7 +89,7 @@ def _decided(
         tested = tuple(_tested(claim.test, dataset, numbers, evidence, published))
         if any(each.found for each in tested):
             found.append(_on_dataset(claim.test, dataset, tested))
-        absent |= dict.fromkeys(each.why for each in tested if each.why)
+        absent |= dict.fromkeys(each.why for each in tested if each.why not in ("", NO_RUN))
     if not found:
         return Decided(name, claim, OPEN, _missing(claim, evidence) or "; ".join(absent), ())
     verdicts = [each.verdict for each in found]
