@@ -193,7 +193,7 @@ def _answer(sender: Connection, asked: tuple[Any, ...]) -> None:
 
 
 def runs_of(scale: str, study: str, methods: list[str] | None) -> Iterator[tuple[Spec, PanelDataset, int]]:
-    """The methods of a study that take rounds, on each dataset of a scale, once each, with the number of their seeds."""
+    """The methods of a study that take rounds, on each dataset of a scale once, with the number of their seeds."""
     plan = read_plan(ROOT / "config", read_settings({"scale": scale, "studies": [study]}, {}))
     seeds: dict[tuple[str, str], list[int]] = {}
     for key in plan.runs:

@@ -10,8 +10,9 @@ import torch
 
 HEAD = """# What the {scale} scale costs
 
-`make probe` wrote this page on {device}. Every method takes a step on random data of each dataset's shape, so that
-none fails for the first time on a rented machine.
+`make probe` wrote this page on {device}.
+Every method takes a step on random data of each dataset's shape, so that none fails for the first time on a rented
+machine.
 
 A step is a minibatch of all clients, with what a round does before and after it (download, aggregation, the server's
 own work), counted for every step. A round also looks at the whole validation part. Memory is what a step adds at its
