@@ -20,7 +20,7 @@ from fedloom.models.layers.sampled import Drawn, Given, Sampled, called, masked_
 
 EMBEDDED, SUPERVISED = 0.2, 0.4  # shares of the rounds after which a stage ends
 GATE = 0.15  # a discriminator with a smaller loss rests
-LEAST = 32  # sequences that a step's moments need; at fewer they are noise
+LEAST = 16  # sequences that a step's moments need; at fewer they are noise (ours)
 TINY = 1e-8  # a root has no slope at 0
 
 
