@@ -21,15 +21,17 @@ SELECTIONS = ("selected", "last")
 """The rounds whose weights are judged: the one with the best validation score, and the last."""
 
 KNOWN = frozenset(
-    """
-    mae rmse mape mse nmi leakage correlation row_norm
-    pehe_mse pehe_mse_se pehe_root pehe_root_se ate_error ate_error_se effect_sd value value_se value_error
-    value_lower value_upper
-    ess matches max_weight clipped_share propensity_count weight_count auc tstr_auc tstr_rmse
-    spread collapsed reads_history
-    smape mase owa accuracy f1 distance membership_auc
-    """.split()
-)
+    [
+        "mae", "rmse", "mape", "mse", "nmi", "leakage", "correlation", "row_norm",
+        "pehe_mse", "pehe_mse_se", "pehe_root", "pehe_root_se", "ate_error", "ate_error_se", "effect_sd", "value",
+        "value_se", "value_error",
+        "value_lower", "value_upper",
+        "ess", "matches", "max_weight", "clipped_share", "propensity_count", "weight_count", "auc", "tstr_auc",
+        "tstr_rmse",
+        "spread", "collapsed", "reads_history",
+        "smape", "mase", "owa", "accuracy", "f1", "distance", "membership_auc",
+    ]
+)  # fmt: skip
 """Metrics that files of config may name."""
 
 CONDITION = r"^([a-z_]+=[^=,]+(,[a-z_]+=[^=,]+)*)?$"

@@ -102,7 +102,7 @@ def test_windows_are_placed_at_their_last_input_step(shown: Shown) -> None:
     found = interpreted(shown, "regimes")
     assert found.watched == ["c001"]
     assert found.ends[0, 0] == FIRST + HISTORY - 1
-    assert found.regimes is not None
+    assert found.true_regimes is not None
 
 
 def test_both_figures_are_drawn_with_their_numbers(shown: Shown) -> None:

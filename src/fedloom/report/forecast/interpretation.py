@@ -44,7 +44,7 @@ class Interpreted:
     ends: NDArray[np.int64]
 
     @property
-    def regimes(self) -> Any | None:
+    def true_regimes(self) -> Any | None:
         """The true regime [K, S] of the watched clients, where it is known."""
         columns = [f"regime/{client}" for client in self.watched]
         return self.panel.truth[columns].to_numpy().T if set(columns) <= set(self.panel.truth.columns) else None
@@ -121,7 +121,7 @@ def _scatter(ax: Axes, found: Interpreted) -> str:
     prototypes_ID = found.prototypes[0]
     places = embedded(np.concatenate([found.latents[present], prototypes_ID]))
     points, centres = places[: len(client)], places[len(client) :]
-    regimes = found.regimes
+    regimes = found.true_regimes
     steps = found.ends[client, found.latent_windows[window]]
     kinds = client if regimes is None else regimes[client, steps].astype(int)
     colours = [each["color"] for each in plt.rcParams["axes.prop_cycle"]]

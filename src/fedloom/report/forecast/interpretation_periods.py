@@ -74,7 +74,7 @@ def periods(shown: Shown, options: PeriodOptions) -> Figure:
 
 
 def _rows(found: Interpreted) -> list[str]:
-    parts = {"reading": True, "weights": True, "regime": found.regimes is not None}
+    parts = {"reading": True, "weights": True, "regime": found.true_regimes is not None}
     parts["covariates"] = not series_of(found.panel, found.watched[len(found.watched) // 2]).empty
     return [name for name, wanted in parts.items() if wanted]
 
@@ -107,7 +107,7 @@ def _draw(
         panels["reading"][side].set_title(f"{shown.label(dataset)}\n{what}")
         image = _weights(panels["weights"][side], stamps, weights_SI[at])
         if "regime" in panels:
-            regimes = found.regimes
+            regimes = found.true_regimes
             assert regimes is not None
             panels["regime"][side].step(stamps, regimes[place][at] + 1, where="mid", color="0.2", ls="-", lw=1.2)
             kinds = sorted(set(regimes[place] + 1))
