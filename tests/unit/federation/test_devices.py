@@ -87,9 +87,7 @@ def test_a_killed_job_leaves_its_card(tmp_path: Path, capfd: pytest.CaptureFixtu
 
 
 def test_more_than_the_largest_card_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match="expected at most the 1000 of the largest GPU here, found 1001"
-    ):
+    with pytest.raises(InputError, match="expected at most the 1000 of the largest GPU here, found 1001"):
         claimed(TWO, 1001, tmp_path).__enter__()
 
 
