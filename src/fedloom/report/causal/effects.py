@@ -82,7 +82,10 @@ def _judged(shown: Shown, frame: pd.DataFrame) -> tuple[list[str], dict[Run, str
     known = frame[frame["metric"] == "pehe_root"]
     runs = shown.foremost_first(runs_in(known))
     judged = set(known["dataset"])
-    return [name for name in shown.datasets if name in judged], {run: shown.names.group_of(run) for run in runs}
+    groups = {run: shown.names.group_of(run) for run in runs}
+    order = list(dict.fromkeys(groups.values()))
+    together = {run: groups[run] for run in sorted(groups, key=lambda run: order.index(groups[run]))}
+    return [name for name in shown.datasets if name in judged], together
 
 
 def _column(frame: pd.DataFrame, dataset: str, wanted: dict[str, str], groups: dict[Run, str]) -> Column:
