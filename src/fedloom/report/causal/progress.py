@@ -5,6 +5,8 @@ Errors by round are those of the kept weights of these rounds against the truth;
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
@@ -13,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from fedloom.report.captions import told
 from fedloom.report.curves import Curve, over_seeds
-from fedloom.report.figure import Figure, Look, banded, grid, legend, looks
+from fedloom.report.figure import Figure, Look, banded, dots, grid, legend, looks
 from fedloom.report.names import Run
 from fedloom.report.numbers import ROW, pick, with_parts
 from fedloom.report.shown import Shown, of_run
@@ -27,15 +29,18 @@ LEVELS = {"constant_effect": ("true mean effect for everyone", ":"), "oracle": (
 
 TARGET = "constant_effect"
 
-ROW_HEIGHT, LEGEND_HEIGHT = 2.7, 0.6
+ROW_HEIGHT, LEGEND_ROW, LEGEND_COLUMNS = 2.7, 0.2, 3
 
 
 def convergence(shown: Shown) -> Figure:
     """Draw root PEHE over a window by round on every dataset with a truth, and by megabyte sent up."""
     frame = by_round(shown)
     datasets = [dataset for dataset in shown.datasets if dataset in set(frame["dataset"])]
-    drawn, axes = grid(max(1, len(datasets)), 2, ROW_HEIGHT, LEGEND_HEIGHT, sharey="row")
-    styles = looks(shown.compared)
+    # Few rounds are kept: a marker shows which, and tells more methods apart than lines do.
+    marks = dots(shown.compared)
+    styles = {run: look | {"marker": marks[run]["marker"], "ms": 3} for run, look in looks(shown.compared).items()}
+    below = LEGEND_ROW * math.ceil((len(styles) + len(LEVELS)) / LEGEND_COLUMNS)
+    drawn, axes = grid(max(1, len(datasets)), 2, ROW_HEIGHT, below, sharey="row")
     handles: dict[str, Artist] = {}
     reached: list[str] = []
     for (left, right), dataset in zip(axes, datasets, strict=False):
@@ -52,7 +57,7 @@ def convergence(shown: Shown) -> Figure:
         left.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         left.set(title=shown.label(dataset), xlabel="round", ylabel="root PEHE")
         right.set(xlabel="sent up by all clients (MB)")
-    legend(drawn, handles, 3)
+    legend(drawn, handles, LEGEND_COLUMNS)
     notes = told(
         shown,
         f"Root PEHE over a window on {_units(frame)} by the weights of each round that was kept, computed after "
@@ -111,7 +116,6 @@ def _reached(error: pd.Series, target: float) -> str:
 
 
 def _draw(left: Axes, right: Axes, value: Curve, look: Look) -> Artist:
-    look = look | {"marker": look["marker"] or "o", "ms": 3}  # few rounds are kept: show which
     if value.sent.iloc[-1] > 0:
         right.plot(value.sent, value.error["mean"], **look)
     return banded(left, value.error.index, value.error, look)
