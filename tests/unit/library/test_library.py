@@ -107,9 +107,9 @@ def test_a_panel_comes_from_a_table_a_file_or_a_folder(forecaster: Forecaster, t
         ({"method": "fedgru", "model": {"encoder": "wide"}}, "^model: fedgru has a network of its own"),
     ],
 )
-def test_what_cannot_be_trained_is_refused_in_one_line(asked: dict, said: str) -> None:
+def test_what_cannot_be_trained_is_refused_in_one_line(asked: dict, said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=said):
-        train(load_panel(readings()), **{"method": "fedavg", **asked})
+        train(load_panel(readings()), **{"method": "fedavg", "out": tmp_path, **asked})
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
