@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+PROMPT = ("--max-jobs-per-timespan", "100/1s")  # a few jobs: nothing is gained by looking seldom
 PARTS = ("Snakefile", "workflow", "profiles", "config", "scripts", "src")
 
 DATASET = """
@@ -54,7 +55,7 @@ class Project:
         """Snakemake in a process group of its own; ``before`` runs in its shell."""
         command = f'{before} exec "$@"'
         return subprocess.Popen(
-            ["bash", "-c", command, "bash", sys.executable, "-m", "snakemake", "--cores", "2", *arguments],
+            ["bash", "-c", command, "bash", sys.executable, "-m", "snakemake", "--cores", "2", *PROMPT, *arguments],
             cwd=self.root, env=self.environment, start_new_session=True, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
