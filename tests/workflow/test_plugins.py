@@ -71,7 +71,8 @@ def test_a_method_from_outside_trains_and_reruns_alone(built) -> None:
     (source / "theirs-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     (source / "theirs-1.0.dist-info" / "entry_points.txt").write_text("[fedloom.methods]\nslow = their_method\n")
     built.edit("config/scales/tiny.yaml", "[atlas, fedavg,", "[atlas, slow, fedavg,")
-    shown = {"atlas/table1", "atlas/figure_curves", "results/atlas/metrics.parquet", "results/report.html"}
+    shown = {f"atlas/{name}" for name in ("table1", "table_cost", "figure_curves", "figure_traffic", "figure_ranks")}
+    shown |= {"atlas/claims", "results/claims.md", "results/atlas/metrics.parquet", "results/report.html"}
     assert built.planned() == OWN | shown
     built.run()
     table = pd.read_csv(built.root / "results" / "atlas" / "table1.csv")
