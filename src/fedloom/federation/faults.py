@@ -76,13 +76,14 @@ def arriving(faults: Faults, site: Site, sent: Tensors, memory: Tensors) -> tupl
     """What reaches the server of ``sent`` [c, ...].
 
     Returns which senders anything arrives of, bool [c]; messages [c, ...], meaningful there; and the new ``memory``,
-    which holds for every client the messages that may yet arrive late: ``sent/{phase}/{name}`` [C, lag, ...], the
-    newest first, and ``count/{phase}`` [C], how many it has sent in all.
+    which holds for every client and phase the messages that may yet arrive late: ``sent/{phase}/{name}`` [C, lag, ...],
+    the newest first, and ``count/{phase}`` [C], how many it has sent in all.
     """
     present_c = ~gone(faults, site)
     if faults.late:
         late_c = site.hit("late", faults.late)
-        memory = memory or _empty(faults, site, sent)
+        if f"count/{site.phase}" not in memory:
+            memory = memory | _empty(faults, site, sent)
         queued = {n: memory[f"sent/{site.phase}/{n}"] for n in sent}
         count_C = memory[f"count/{site.phase}"]
         early = {n: queue[site.rows, -1] for n, queue in queued.items()}

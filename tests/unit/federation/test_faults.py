@@ -122,6 +122,24 @@ def test_uploads_are_counted_by_client_where_few_take_part() -> None:
             history[row] = sent["a"][place]
 
 
+def test_a_late_upload_is_one_of_the_same_phase() -> None:
+    faults, memory = Faults(late=1.0, lag=1), {}
+    sent = {"first": {"a": messages(0)["a"]}, "second": {"b": messages(1)["a"]}}
+    for r in range(2):
+        for phase, message in sent.items():
+            arrives, received, memory = arriving(faults, site(r)._replace(phase=phase), message, memory)
+            assert arrives.all() if r else not arrives.any()
+    assert torch.equal(received["b"], sent["second"]["b"])
+
+
+def test_a_method_whose_phases_change_meets_late_uploads() -> None:
+    protocol = replace(PLAIN, faults=Faults(late=0.5, lag=1))
+    made = Federation(FedCausalDiff(), TrajectoryProblem.small().task(protocol), protocol, 3)
+    state = made.run(made.start())
+    assert state.diverged is None
+    assert len({name.split("/")[1] for name in state.held_up}) > 1
+
+
 def test_what_was_lost_does_not_arrive_late() -> None:
     faults, memory = Faults(lost=0.5, late=1.0, lag=1), {}
     history: dict[int, Tensor] = {}
