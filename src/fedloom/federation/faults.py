@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedloom.federation.randomness import bits, derive, normal, uniform
-from fedloom.federation.stack import Tensors
+from fedloom.federation.stack import Tensors, along
 
 HUGE = 1e6  # the standard deviation of garbage that is finite
 
@@ -89,7 +89,7 @@ def arriving(faults: Faults, site: Site, sent: Tensors, memory: Tensors) -> tupl
         early = {n: queue[site.rows, -1] for n, queue in queued.items()}
         memory = memory | _remembered(site, sent, present_c, queued, count_C)
         present_c &= ~late_c | (count_C[site.rows] >= faults.lag)
-        sent = {n: torch.where(_along(late_c, value), early[n], value) for n, value in sent.items()}
+        sent = {n: torch.where(along(late_c, value), early[n], value) for n, value in sent.items()}
     if faults.garbage:
         bad_c = garbage_clients(faults, site)[site.rows]
         sent = {n: _replaced(faults, site, n, value, bad_c) for n, value in sent.items()}
@@ -131,7 +131,3 @@ def _replaced(faults: Faults, site: Site, name: str, value: Tensor, bad_c: Tenso
         keys = derive(site.keys[site.rows[bad_c]], site.seed, f"garbage in {site.phase}/{name}", site.round)
         garbage = HUGE * normal(keys, tuple(bad.shape[1:]), value.dtype)
     return value.index_copy(0, bad_c.nonzero()[:, 0], garbage)
-
-
-def _along(mask_c: Tensor, value: Tensor) -> Tensor:
-    return mask_c.view(-1, *[1] * (value.dim() - 1))

@@ -20,7 +20,7 @@ from fedloom.federation.exchange import Exchange, Ledger
 from fedloom.federation.method import Method, Moment, Outcome, Phase, Step
 from fedloom.federation.optim import norms
 from fedloom.federation.randomness import derive, normal, orders, uniform
-from fedloom.federation.stack import Bound, StackedBound, Tensors, matching
+from fedloom.federation.stack import Bound, StackedBound, Tensors, along, matching
 from fedloom.federation.task import Task
 
 
@@ -155,7 +155,7 @@ def _add_mean(progress: Progress, rows: slice, name: str, value: Tensor, weight_
     total = progress.means.setdefault(
         name, torch.zeros((len(progress.samples), *value.shape[1:]), dtype=torch.float64, device=value.device)
     )
-    total[rows] += value.detach().to(torch.float64) * weight_C.view(-1, *[1] * (value.dim() - 1))
+    total[rows] += value.detach().to(torch.float64) * along(weight_C, value)
 
 
 @contextmanager
@@ -169,7 +169,7 @@ def _held_back(step: Step, loss_C: Tensor, tensors: Tensors) -> Iterator[None]:
     for name, old in before.items():
         now = tensors[name]
         # Step counts lie on the CPU whatever the device: here alone a step waits for its loss.
-        now.copy_(torch.where(moved.to(now.device).view(-1, *[1] * (now.dim() - 1)), now, old))
+        now.copy_(torch.where(along(moved.to(now.device), now), now, old))
 
 
 def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
@@ -260,5 +260,5 @@ def train_clients(work: Work, local: Local, ledger: Ledger) -> Progress:
     weight = progress.samples.clamp(min=1)
     progress.loss /= weight
     for name, total in progress.means.items():
-        progress.means[name] = total / weight.view(-1, *[1] * (total.dim() - 1))
+        progress.means[name] = total / along(weight, total)
     return progress

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from fedloom.federation.stack import Tensors
+from fedloom.federation.stack import Tensors, along
 
 
 def _runs(counts: Tensor) -> Iterator[tuple[slice, int]]:
@@ -31,7 +31,7 @@ def clip_(grads: Tensors, limit: float) -> None:
     """Scale each client's gradient (all tensors [C, ...]) down to norm ``limit`` where it is larger, in place."""
     scale_C = (limit / (norms(grads) + 1e-6)).clamp(max=1.0)
     for g in grads.values():
-        g.mul_(scale_C.view(-1, *[1] * (g.dim() - 1)))
+        g.mul_(along(scale_C, g))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fedloom.federation.stack import Tensors
+from fedloom.federation.stack import Tensors, along, lengths
 
 Kind = Literal["mean", "median", "trimmed", "clip"]
 
@@ -68,12 +68,10 @@ def trimmed_mean(values: Tensor, cut: int) -> Tensor:
 def clipped(values: Tensors, around: Mapping[str, Tensor], times: float) -> Tensors:
     """``values`` [c, ...], none farther from ``around`` than ``times`` the median distance, over all names together."""
     changes = {n: value - around[n] if n in around else value for n, value in values.items()}
-    # In float64: the square of what a broken client sends may be too large for the type it came in.
-    squares = torch.stack([change.double().reshape(len(change), -1).square().sum(1) for change in changes.values()])
-    length_c = squares.sum(0).sqrt()
+    length_c = lengths(changes)
     bound = times * length_c.quantile(0.5)
     factor_c = (bound / length_c.clamp(min=torch.finfo(torch.float64).tiny)).clamp(max=1)
-    held = {n: factor_c.to(change.dtype).view(-1, *[1] * (change.dim() - 1)) * change for n, change in changes.items()}
+    held = {n: along(factor_c.to(change.dtype), change) * change for n, change in changes.items()}
     return {n: around[n] + change if n in around else change for n, change in held.items()}
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from fedloom.artifacts import atomic, write_text
+from fedloom.artifacts import atomic, read_json, write_text
 from fedloom.errors import InputError
 from fedloom.federation.method import Method
 from fedloom.federation.protocol import Protocol
@@ -186,9 +186,7 @@ def _write(federation: Federation, task: Task, state: State, spec: dict[str, Any
 
 def read_run(folder: Path, data: Path, partition: Path, make: Maker, device: torch.device) -> Run:
     """Read a run's folder and put its task on ``device``. Raises InputError where there is no run."""
-    if not (folder / "run.json").is_file():
-        raise InputError(f"{folder / 'run.json'}: expected a run, found no such file")
-    described = json.loads((folder / "run.json").read_text())
+    described = read_json(folder / "run.json", "a run")
     spec = described["spec"]
     task = read_task(spec, data, partition, device)
     if task.ids != described["clients"]:

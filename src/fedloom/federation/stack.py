@@ -134,6 +134,20 @@ def below(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
     return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
 
 
+def along(values_C: Tensor, tensor: Tensor) -> Tensor:
+    """``values_C``, one a client, in the shape in which they meet the rows of ``tensor`` [C, ...]."""
+    return values_C.view(-1, *[1] * (tensor.dim() - 1))
+
+
+def lengths(tensors: Tensors) -> Tensor:
+    """L2 norm [C] of each client's numbers, over all tensors [C, ...] together.
+
+    In float64: the square of what a broken client sends may be too large for the type it came in.
+    """
+    squares = [value.double().reshape(len(value), -1).square().sum(1) for value in tensors.values()]
+    return torch.stack(squares).sum(0).sqrt()
+
+
 def compact(weights: Tensors, prefix: str) -> Tensors:
     """Tensors [C, ...] ready to be written: prefixed, contiguous, one row where all clients share the tensor."""
     rows = {n: w[:1] if w.shape[0] > 1 and w.stride(0) == 0 else w for n, w in weights.items()}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fedloom.artifacts import read_json
 from fedloom.errors import InputError
 from fedloom.federation.method import Method, Phase, Step, Uploads
 from fedloom.federation.rounds import State
@@ -102,17 +102,16 @@ def read_source(folder: Path | None, spec: dict[str, Any]) -> Source | None:
     if "start" not in spec or folder is None:
         named = spec["start"]["run"] if "start" in spec else "none"
         raise InputError(f"start: expected the folder of the run that the spec names ({named}), found {folder}")
-    for name in SOURCE_FILES:
-        if not (folder / name).is_file():
-            raise InputError(f"{folder / name}: expected the run to start from, found no such file")
-    start = Start(**spec["start"])
-    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    held, what = folder / "weights.safetensors", "the run to start from"
+    if not held.is_file():
+        raise InputError(f"{held}: expected {what}, found no such file")
+    start, record = Start(**spec["start"]), read_json(folder / "run.json", what)
     method, _, variant = start.run.partition("/")
     wanted = {name: spec[name] for name in ("dataset", "seed")} | {"method": method, "variant": variant or "base"}
     for name, value in wanted.items():
         if record["spec"][name] != value:
             raise InputError(f"{folder / 'run.json'}: {name}: expected {value}, found {record['spec'][name]}")
-    tensors = below(read_tensors(folder / "weights.safetensors")[0], "selected/")
+    tensors = below(read_tensors(held)[0], "selected/")
     return Source(folder, start, tensors, record["reason"] if record["verdict"] == "diverged" else None)
 
 
@@ -124,6 +123,10 @@ def _frozen(method: Method, prefixes: tuple[str, ...], parameters: list[str]) ->
 
         def steps(self, phase: Phase) -> Sequence[Step]:
             return [_without(step, prefixes, parameters) for step in super().steps(phase)]
+
+        @property
+        def averages_uploads(self) -> bool:
+            return method.averages_uploads
 
         def aggregate(self, server: Tensors, uploads: Uploads) -> Tensors:
             kept = {name: server[name] for name in matching(server, prefixes)}

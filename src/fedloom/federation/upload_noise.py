@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedloom.errors import InputError
 from fedloom.federation.randomness import bits, derive, normal, uniform
-from fedloom.federation.stack import Tensors
+from fedloom.federation.stack import Tensors, along, lengths
 
 Kind = Literal["gaussian", "laplace", "rademacher"]
 
@@ -64,12 +64,11 @@ def disturbed(noise: UploadNoise, sent: Tensors, held: Tensors, keys: Tensor) ->
         if name not in held or not value.is_floating_point():
             raise InputError(f"protocol.noise: expected uploads of what the server sends down, found {name!r}")
     change = {name: value - held[name] for name, value in sent.items()}
-    squares = [value.flatten(1).double().square().sum(1) for value in change.values()]
-    length = torch.stack(squares).sum(0).sqrt()
+    length = lengths(change)
     shrink = torch.ones_like(length) if noise.clip is None else (noise.clip / length.clamp(min=noise.clip))
     received = {}
     for name, value in change.items():
-        share = shrink.to(value.dtype).view(-1, *[1] * (value.dim() - 1))
+        share = along(shrink.to(value.dtype), value)
         drawn = unit_noise(noise.kind, derive(keys, name), tuple(value.shape[1:]), value.dtype)
         received[name] = held[name] + share * value + noise.scale * drawn
     return received, length

@@ -13,7 +13,7 @@ import torch
 
 from fedloom.federation.clusters import clustered
 from fedloom.federation.method import ClientModel, Clients, Method, Tensors, Uploads
-from fedloom.federation.stack import matching
+from fedloom.federation.stack import along, matching
 from fedloom.models.latent_world import LatentWorldModel
 
 MOMENTS = ("latent_mean", "latent_square", "change_mean", "change_square")
@@ -100,7 +100,7 @@ class FedCausalDiff(Method):
         of = server["cluster_of"][clients.positions]
         for name in self._score(received):
             own, everyones = server[f"of_clusters/{name}"][of.clamp(min=0)], received[name]
-            received[name] = torch.where((of >= 0).view(-1, *[1] * (own.dim() - 1)), own, everyones)
+            received[name] = torch.where(along(of >= 0, own), own, everyones)
         return received
 
     def round_log(self, server: Tensors, clients: Clients) -> dict[str, float]:

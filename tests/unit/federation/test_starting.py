@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -115,14 +115,17 @@ def test_a_run_starts_from_any_method_that_has_the_tensor(train: Callable[..., P
             assert torch.equal(tuned[name], tensor.expand_as(tuned[name]))
 
 
-@pytest.fixture
-def own_signals() -> Iterator[None]:
-    """Signals are handled as before once the test is over."""
-    handlers = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM)}
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+def test_a_server_that_averages_may_follow_a_rule_beside_what_is_frozen(train: Callable[..., Path]) -> None:
+    average = {"params": {}, "model": {"name": "forecaster", "params": {"encoder": "compact", "width": 8, "depth": 1}}}
+    first = train(spec_of("base", "fedavg") | average)
+    start = {"run": "fedavg", "take": ["encoder"], "freeze": ["encoder"]}
+    robust = {"rounds": 2, "batch": 64, "server_rule": {"kind": "median"}}
+    tuned = weights(train(spec_of("tuned", "fedavg", start=start, protocol=robust) | average, first))
+    frozen = [name for name in tuned if name.startswith("last/encoder")]
+    assert frozen
+    for name in frozen:
+        taken = weights(first)[name.replace("last/", "selected/")]
+        assert torch.equal(tuned[name], taken.expand_as(tuned[name]))
 
 
 @pytest.mark.usefixtures("own_signals")

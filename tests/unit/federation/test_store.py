@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -115,16 +115,6 @@ def test_what_a_process_finished_is_known_until_it_or_its_identity_changes(tmp_p
     assert not store.finished(weights.parent)
     weights.unlink()
     assert not store.finished(weights.parent)
-
-
-@pytest.fixture
-def own_signals() -> Iterator[None]:
-    """Signals are handled as before once the test is over."""
-    handlers = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM)}
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
