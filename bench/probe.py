@@ -36,10 +36,10 @@ from fedloom.federation.rounds import Federation
 from fedloom.federation.tasks.forecast import forecast_task
 from fedloom.methods.registry import make
 from fedloom.partition.panels import make_panel_partition, split_steps, window_starts
+from fedloom.report.figure import MEGABYTE
 
 ROOT = Path(__file__).resolve().parents[1]
 NEVER = 10**9  # rounds between two validations of a probe
-MEGABYTE = 1e6
 
 
 class Shape(NamedTuple):

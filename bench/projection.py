@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from fedloom.report.layout import pipes
+
 HEAD = """# What the {scale} scale costs
 
 `make probe` wrote this page on {device}.
@@ -66,8 +68,8 @@ def document(costs: list[Cost], device: torch.device, scale: str) -> str:
     """The page, in Markdown: a row a method and dataset, and what each dataset takes in all."""
     how = EXTRAPOLATED if any(cost.taken for cost in costs) else ""
     text = HEAD.format(scale=scale, device=device_name(device), how=how)
-    text += f"\n| {' | '.join(name for name, _ in COLUMNS)} |\n"
-    text += f"| {' | '.join('---:' if number else '---' for _, number in COLUMNS)} |\n"
+    text += f"\n{pipes([name for name, _ in COLUMNS])}\n"
+    text += f"{pipes(['---:' if number else '---' for _, number in COLUMNS])}\n"
     for cost in costs:
         cells = [
             cost.dataset,
@@ -84,7 +86,7 @@ def document(costs: list[Cost], device: torch.device, scale: str) -> str:
             f"{cost.seeds * cost.hours:,.1f}",
             cost.taken or "whole step",
         ]
-        text += f"| {' | '.join(cells)} |\n"
+        text += f"{pipes(cells)}\n"
     totals = {cost.dataset: 0.0 for cost in costs}
     for cost in costs:
         totals[cost.dataset] += cost.seeds * cost.hours

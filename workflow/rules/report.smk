@@ -99,7 +99,7 @@ rule claims:
 
 rule claims_page:
     input:
-        [path for study in CLAIMS.studies for path in CLAIMS.made(study)],
+        CLAIMS.files,
     output:
         "results/claims.md",
     log:
@@ -116,14 +116,14 @@ rule claims_page:
 rule page:
     input:
         PLAN.page_files,
-        [path for study in CLAIMS.studies for path in CLAIMS.made(study)],
+        CLAIMS.files,
     output:
         "results/report.html",
     log:
         "results/logs/page.log",
     params:
         shown=PLAN.page_arguments,
-        claims=[stem for study in CLAIMS.studies for stem in CLAIMS.stems(study)],
+        claims=CLAIMS.all_stems,
         code=digest("page"),
     message:
         "{output}"

@@ -12,6 +12,7 @@ from fedloom.config.files import NAMES
 from fedloom.config.study import Artifact
 from fedloom.report.registry import Drawing
 
+ENDINGS = {"table": ("csv", "md", "tex"), "figure": ("pdf", "png")}
 SHOWN_OF_A_RUN = ("run.json", "rounds.parquet", "metrics.parquet", "diagnostics.safetensors")
 
 
@@ -54,8 +55,7 @@ class ArtifactPlan:
     @property
     def files(self) -> list[str]:
         """The files of the artifact."""
-        endings = ("csv", "md", "tex") if self.kind == "table" else ("pdf", "png")
-        return [f"{self.stem}.{ending}" for ending in endings]
+        return [f"{self.stem}.{ending}" for ending in ENDINGS[self.kind]]
 
     @property
     def run_files(self) -> list[str]:

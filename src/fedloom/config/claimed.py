@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedloom.config.artifact import labels_of
+from fedloom.config.artifact import ENDINGS, labels_of
 from fedloom.config.claims import claims_path, read_claims
 from fedloom.config.files import NAMES
 from fedloom.config.plan import Plan
 
 TABLES = ("claims", "contradictions")
-ENDINGS = ("csv", "md", "tex")
 OF_A_RUN = ("run.json", "rounds.parquet", "diagnostics.safetensors")
 
 
@@ -37,7 +36,17 @@ class ClaimsPlan:
 
     def made(self, study: str) -> list[str]:
         """The files of a study's two tables; none where nothing is known of what its paper claims."""
-        return [f"{stem}.{ending}" for stem in self.stems(study) for ending in ENDINGS]
+        return [f"{stem}.{ending}" for stem in self.stems(study) for ending in ENDINGS["table"]]
+
+    @property
+    def files(self) -> list[str]:
+        """The files of all studies' tables."""
+        return [path for study in self.studies for path in self.made(study)]
+
+    @property
+    def all_stems(self) -> list[str]:
+        """Paths of all these tables without their endings."""
+        return [stem for study in self.studies for stem in self.stems(study)]
 
     def stems(self, study: str) -> list[str]:
         """Paths of these tables without their endings."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pandas as pd
@@ -13,9 +12,19 @@ from fedloom.config.study import Study, read_study
 from fedloom.errors import InputError
 from fedloom.evaluation.schema import KNOWN
 from fedloom.methods import registry as methods
-from fedloom.report.claims.settings import FITTED, Claim, Contradiction, Predicate, Printed, Published, Quantity
+from fedloom.report.claims.settings import (
+    FITTED,
+    FROM_TO,
+    Claim,
+    Contradiction,
+    Predicate,
+    Printed,
+    Published,
+    Quantity,
+)
+from fedloom.report.claims.verdicts import printed
 from fedloom.report.names import run_of
-from fedloom.report.references import COLUMNS, read_references
+from fedloom.report.references import COLUMNS, matching, read_references
 
 
 class ClaimsFile(Strict):
@@ -50,8 +59,8 @@ def read_claims(config: Path, name: str) -> ClaimsFile:
         _check_predicate(claim.test, read, study, published, known, f"{path}: claims.{each}.test")
     for each, contradiction in read.contradictions.items():
         where = f"{path}: contradictions.{each}"
-        for side, printed in (("left", contradiction.left), ("right", contradiction.right)):
-            _check_printed(printed, published, f"{where}.{side}")
+        for side, asked in (("left", contradiction.left), ("right", contradiction.right)):
+            _check_printed(asked, published, f"{where}.{side}")
         for column in contradiction.each:
             choose(column, COLUMNS[:-1], f"{where}.each")
     return read
@@ -89,24 +98,16 @@ def _check_predicate(
         raise InputError(f"{where}: expected by or across with the effects {', '.join(FITTED)}, found {found}")
     for dataset in test.across:
         choose(dataset, datasets, f"{where}.across")
-    if isinstance(test.bound, Published):
-        bound = test.bound
-        columns = ["table", "metric", "method", "variant", "condition"]
-        found = published[columns] == [getattr(bound, column) for column in columns]
-        if not found.all(axis=1).any():
-            raise InputError(f"{where}.bound: expected a printed value, found none for {bound.table}, {bound.metric}")
+    bound = test.bound
+    if isinstance(bound, Published) and printed(bound, published).empty:
+        raise InputError(f"{where}.bound: expected a printed value, found none for {bound.table}, {bound.metric}")
 
 
-def _check_printed(printed: Printed, published: pd.DataFrame, where: str) -> None:
-    if printed.how == "constant":
+def _check_printed(asked: Printed, published: pd.DataFrame, where: str) -> None:
+    if asked.how == "constant":
         return
-    for side, rows in (("of", printed.of), ("to", printed.to)):
-        if side == "to" and printed.how != "change":
-            continue
+    for side, rows in {"of": asked.of, **({"to": asked.to} if asked.how in FROM_TO else {})}.items():
         for column in rows:
             choose(column, COLUMNS[:-1], f"{where}.{side}")
-        matching = published
-        for column, value in rows.items():
-            matching = matching[matching[column].map(lambda v, value=value: bool(re.fullmatch(value, v)))]
-        if matching.empty:
+        if matching(published, rows).empty:
             raise InputError(f"{where}.{side}: expected printed values, found none with {rows}")

@@ -1,4 +1,4 @@
-"""The command line of a step that makes data: settings as JSON, the folders it reads, the folder it writes."""
+"""Command lines that steps share: of those that make data, and of those that compute something of a run."""
 
 from __future__ import annotations
 
@@ -20,3 +20,20 @@ def arguments(
         parser.add_argument(f"--{name}", type=Path, required=name in reads, help=f"folder of {what}")
     parser.add_argument("--out", type=Path, required=True, help=f"folder of {out}")
     return parser.parse_args()
+
+
+def of_a_run(description: str | None, out: str, device: bool = True) -> argparse.ArgumentParser:
+    """A parser for a step that computes something of a run: the folders it reads, where ``out`` goes, as ``Path``.
+
+    With ``--device`` and ``--gpu-memory-mb`` where it computes on a ``device``.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--run", type=Path, required=True, help="folder of the run")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the data that the run was trained on")
+    parser.add_argument("--partition", type=Path, required=True, help="folder of their partition")
+    parser.add_argument("--out", type=Path, help=f"where {out} goes (the run's folder, if not given)")
+    if device:
+        memory = "GPU memory that the job needs, 0 for a whole GPU"
+        parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+        parser.add_argument("--gpu-memory-mb", type=int, default=0, help=memory)
+    return parser

@@ -14,6 +14,7 @@ from fedloom.config.files import NAMES
 from fedloom.config.further import FURTHER
 from fedloom.errors import InputError
 from fedloom.federation.starting import SOURCE_FILES
+from fedloom.report.names import run_of
 
 Spec = dict[str, Any]
 
@@ -22,8 +23,7 @@ def source_of(spec: Spec) -> RunKey | None:
     """The run that the run of ``spec`` starts from, of the same dataset and seed; None where it starts anew."""
     if "start" not in spec:
         return None
-    method, _, variant = spec["start"]["run"].partition("/")
-    return RunKey(spec["dataset"], method, variant or "base", spec["seed"])
+    return RunKey(spec["dataset"], *run_of(spec["start"]["run"]), spec["seed"])
 
 
 @dataclass(frozen=True)

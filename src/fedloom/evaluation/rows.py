@@ -27,10 +27,14 @@ def condition(**parts: object) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(parts.items()) if value is not None)
 
 
+def parts_of(under: str) -> dict[str, str]:
+    """Return the parts of the condition ``under`` by their keys; none of an empty one."""
+    return dict(part.split("=", 1) for part in under.split(",")) if under else {}
+
+
 def narrowed(under: str, **parts: object) -> str:
-    """Return the condition ``under``, which is not empty, with further parts."""
-    known = dict(part.split("=") for part in under.split(","))
-    return condition(**known, **parts)
+    """Return the condition ``under`` with further parts."""
+    return condition(**parts_of(under), **parts)
 
 
 def row(

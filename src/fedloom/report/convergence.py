@@ -8,7 +8,7 @@ import pandas as pd
 from fedloom.report.cells import Column
 from fedloom.report.layout import Cell
 from fedloom.report.numbers import COLUMNS, ROW
-from fedloom.report.shown import Shown
+from fedloom.report.shown import Shown, of_federation
 
 SCORE = "validation_score"
 LAST = 0.25  # of the rounds
@@ -37,8 +37,7 @@ def late_gains(shown: Shown) -> pd.DataFrame:
     """Return the late gain of every run that finished and was validated: dataset, method, variant, seed, gain."""
     rows = []
     for run in shown.runs[shown.runs["verdict"] == "finished"].itertuples():
-        log = shown.rounds(run.folder)
-        scores = log[(log["quantity"] == SCORE) & (log["client"] == "all")].set_index("round")["value"]
+        scores = of_federation(shown.rounds(run.folder), SCORE)
         gain = late_gain(scores) if len(scores) else float("nan")
         if not np.isnan(gain):
             rows.append({name: getattr(run, name) for name in (*ROW, "seed")} | {"gain": gain})

@@ -13,7 +13,7 @@ from matplotlib.ticker import LogFormatter, MaxNLocator
 from fedloom.report.captions import told
 from fedloom.report.figure import MEGABYTE, Figure, Look, banded, grid, legend, looks
 from fedloom.report.names import Run
-from fedloom.report.shown import Shown
+from fedloom.report.shown import Shown, of_federation
 
 ROW_HEIGHT, LEGEND_HEIGHT = 2.5, 0.5
 SMALL_ROW, SMALL_LEGEND = 2.2, 0.9
@@ -125,8 +125,7 @@ def curves_by_group(shown: Shown, options: ColumnOptions) -> Figure:
 def curve(shown: Shown, dataset: str, run: Run, quantity: str) -> Curve | None:
     """Return the curve of a method's variant on a dataset; None where none of its runs logged ``quantity``."""
     logs = [shown.rounds(folder) for folder in shown.folders_of(dataset, run).values()]
-    values = [log[(log["quantity"] == quantity) & (log["client"] == "all")].set_index("round")["value"] for log in logs]
-    return over_seeds(values, logs)
+    return over_seeds([of_federation(log, quantity) for log in logs], logs)
 
 
 def over_seeds(values: list[pd.Series], logs: list[pd.DataFrame]) -> Curve | None:

@@ -1,9 +1,11 @@
-"""Plain tables of the page."""
+"""Tables and text of the page."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
+
+from markdown_it import MarkdownIt
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
@@ -14,4 +16,14 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Se
         "<tr>" + "".join(f"<td{s}>{html.escape(cell)}</td>" for s, cell in zip(style, row, strict=True)) + "</tr>"
         for row in rows
     )
-    return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
+    return _wide(f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>")
+
+
+def rendered(text: str) -> str:
+    """Return Markdown with its tables as HTML."""
+    return _wide(MarkdownIt("commonmark").enable("table").render(text))
+
+
+def _wide(body: str) -> str:
+    """Let each table scroll on its own where it is wider than the page."""
+    return body.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")

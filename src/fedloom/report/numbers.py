@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fedloom.evaluation.forecast.errors import MASKED
+from fedloom.evaluation.rows import parts_of
 from fedloom.report.shown import Shown
 
 ROW = ["dataset", "method", "variant"]
@@ -19,6 +21,8 @@ COLUMNS = [
     *["against", "effect", "effect_lo", "effect_hi", "p", "p_holm"],
 ]
 UNITS = ("pooled", "mean")
+"""Units of numbers that are no single client's."""
+
 HEADLINE = {"unit": "pooled", "selection": "selected", "horizon": "all", "condition": MASKED}
 """The number that a table of forecasts prints: pooled, selected weights, the whole horizon, missing readings left
 out."""
@@ -65,8 +69,15 @@ def headline(frame: pd.DataFrame) -> pd.Series:
 def with_parts(frame: pd.DataFrame) -> pd.DataFrame:
     """Return ``frame`` (unique index) with a column ``of_{part}`` for each part of a condition, empty where a row has
     none."""
-    parts = [dict(p.split("=", 1) for p in c.split(",")) if c else {} for c in frame["condition"]]
+    parts = list(map(parts_of, frame["condition"]))
     return frame.join(pd.DataFrame(parts, index=frame.index).fillna("").add_prefix("of_"))
+
+
+def fitting(frame: pd.DataFrame, where: Mapping[str, str], free: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return the conditions in ``frame``, with their parts, that are as in ``where``, with ``free`` keys, no others."""
+    parts = {each: parts_of(each) for each in frame["condition"].unique()}
+    keys = where.keys() | set(free)
+    return {each: of for each, of in parts.items() if of.keys() == keys and where.items() <= of.items()}
 
 
 def pick(frame: pd.DataFrame, **wanted: Any) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from fedloom.data.described import read_about
 from fedloom.errors import InputError
 from fedloom.report.figure import read_caption
 from fedloom.report.layout import ending
-from fedloom.report.markup import html_table
+from fedloom.report.markup import html_table, rendered
 from fedloom.report.names import Names
 from fedloom.report.page_runs import runs_section
 from fedloom.report.shown import read_record
@@ -83,9 +83,8 @@ def _artifact(stem: Path, look: str = "numbers") -> str:
     table, picture = ending(stem, "md"), ending(stem, "png")
     if table.is_file():
         heading, _, rest = table.read_text(encoding="utf-8").partition("\n")
-        body = MarkdownIt("commonmark", {"html": True}).enable("table").render(rest)
+        body = rendered(rest)
         caption = MarkdownIt("commonmark").renderInline(heading.removeprefix("# "))
-        body = body.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
         also = [ending(stem, suffix) for suffix in ("csv", "tex", "md")]
         return f'<article class="{look}">\n<h3>{caption}</h3>\n{body}{_files(also)}</article>'
     if picture.is_file():
@@ -104,9 +103,7 @@ def _differences(notes: Path) -> str:
     """What the page of a study says from its second section on: what is open in the paper, what differs from it."""
     _, *sections = notes.read_text(encoding="utf-8").split("\n## ")
     text = "\n".join(f"### {section}" for section in sections[1:])
-    body = MarkdownIt("commonmark").enable("table").render(text)
-    body = body.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
-    return f'<article class="notes">\n{body}</article>'
+    return f'<article class="notes">\n{rendered(text)}</article>'
 
 
 def _files(paths: Iterable[Path]) -> str:

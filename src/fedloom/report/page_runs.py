@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
+from fedloom.report.figure import MEGABYTE
 from fedloom.report.layout import EMPTY
 from fedloom.report.markup import html_table
 from fedloom.report.names import Names
 
-MEGABYTE = 1e6
 PROTOCOL = ("rounds", "batch", "epochs", "batches", "participation", "train_stride", "validation_stride", "precision")
 NOTE = (
     "Rounds count from 0; selected is the round that was best in validation. Seconds are of training and validation, "

@@ -12,12 +12,11 @@ from fedloom.evaluation.ranks import Ranks, ranks
 from fedloom.report.captions import told
 from fedloom.report.figure import Figure, grid
 from fedloom.report.names import Run
-from fedloom.report.shown import Shown
+from fedloom.report.numbers import UNITS, fitting
+from fedloom.report.shown import Shown, of_run, runs_in
 
 ROW_HEIGHT, AROUND = 0.2, 0.75
 """Inches of a method, and of title and axis of a panel."""
-
-AGGREGATES = ("pooled", "mean")
 
 
 @dataclass(frozen=True)
@@ -63,25 +62,18 @@ def _by_client(shown: Shown, dataset: str, options: RankOptions) -> pd.DataFrame
     """The number by client and method, without methods that lack any."""
     frame = shown.metrics
     frame = frame[(frame["dataset"] == dataset) & (frame["metric"] == options.metric) & (frame["horizon"] == "all")]
-    frame = frame[(frame["selection"] == "selected") & ~frame["unit"].isin(AGGREGATES)]
-    parts = {c: dict(p.split("=", 1) for p in c.split(",")) if c else {} for c in frame["condition"].unique()}
-    keys = options.where.keys() | set(options.over)
-    fitting = [c for c, of in parts.items() if of.keys() == keys and options.where.items() <= of.items()]
-    frame = frame[frame["condition"].isin(fitting)]
-    runs: list[Run] = [run for run in shown.compared if _has(frame, run)]
-    columns = {run: _mean_of(frame, run) for run in runs}
+    frame = frame[(frame["selection"] == "selected") & ~frame["unit"].isin(UNITS)]
+    frame = frame[frame["condition"].isin(fitting(frame, options.where, options.over))]
+    there = set(runs_in(frame))
+    runs: list[Run] = [run for run in shown.compared if run in there]
+    columns = {run: _mean_of(of_run(frame, run)) for run in runs}
     table = pd.DataFrame({i: columns[run] for i, run in enumerate(runs)}).dropna(axis=1)
     table.columns = pd.Index([runs[i] for i in table.columns], tupleize_cols=False)
     return table
 
 
-def _has(frame: pd.DataFrame, run: Run) -> bool:
-    return bool(((frame["method"] == run[0]) & (frame["variant"] == run[1])).any())
-
-
-def _mean_of(frame: pd.DataFrame, run: Run) -> pd.Series:
+def _mean_of(own: pd.DataFrame) -> pd.Series:
     """Mean over seeds and conditions by client; NaN where any is null."""
-    own = frame[(frame["method"] == run[0]) & (frame["variant"] == run[1])]
     return own.groupby("unit", sort=False)["value"].agg(lambda values: values.mean(skipna=False))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -38,3 +39,11 @@ def read_references(path: Path) -> pd.DataFrame:
         row = found.isna().idxmax()
         raise InputError(f"{path}: value: row {row + 2}: expected a number, found {frame['value'][row]!r}")
     return check_table(REFERENCES, frame.assign(value=found) if "value" in frame else frame, str(path))
+
+
+def matching(published: pd.DataFrame, wanted: Mapping[str, str]) -> pd.DataFrame:
+    """Return the published values whose columns match as ``wanted``: a regular expression of the whole text each."""
+    chosen = pd.Series(True, index=published.index)
+    for column, value in wanted.items():
+        chosen &= published[column].str.fullmatch(value)
+    return published[chosen]

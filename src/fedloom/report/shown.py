@@ -143,6 +143,11 @@ def of_run(frame: pd.DataFrame, run: Run) -> pd.DataFrame:
     return frame[(frame["method"] == run[0]) & (frame["variant"] == run[1])]
 
 
+def of_federation(log: pd.DataFrame, quantity: str) -> pd.Series:
+    """What a log (see ``Shown.rounds``) has of the whole federation, by round."""
+    return log[(log["quantity"] == quantity) & (log["client"] == "all")].set_index("round")["value"]
+
+
 def read_record(folder: Path) -> dict[str, Any]:
     """Return who a run is and how it ended, from its ``run.json``.
 

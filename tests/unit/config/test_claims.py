@@ -78,6 +78,11 @@ def test_every_file_of_claims_agrees_with_what_is_registered(repository: Path) -
         ),
         ("metric: mae,", "metric: mae, log: loss,", "numbers.mae: expected one of metric, log, record; found 2"),
         ("method: atlas}", "method: atals}", "contradictions.best.left.of: expected printed values, found none"),
+        (
+            "how: least}",
+            "how: difference, to: {table: table9}}",
+            "contradictions.best.right.to: expected printed values, found none",
+        ),
         ("each: [dataset", "each: [datasets", "contradictions.best.each: found 'datasets', expected one of"),
     ],
 )

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom.evaluation.offpolicy.estimate import LEVEL
+from fedloom.evaluation.offpolicy.estimate import interval
 from fedloom.evaluation.offpolicy.policies import POLICIES
 from fedloom.evaluation.rows import DRAWN, Row
 
@@ -100,8 +100,8 @@ def with_draws(row: Row, drawn_R: Floats) -> Row:
 
 def bounds(drawn_R: Floats, value: float) -> tuple[float, float]:
     """Return the interval of draws around a value; a draw that is NaN says nothing."""
-    lo, hi = np.nanquantile(drawn_R, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return min(float(lo), value), max(float(hi), value)
+    lo, hi = interval(drawn_R)
+    return min(lo, value), max(hi, value)
 
 
 def attached(rows: Iterable[Row], drawn: Mapping[tuple[str, str], Floats]) -> list[Row]:

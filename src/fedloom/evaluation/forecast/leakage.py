@@ -23,11 +23,10 @@ from fedloom.evaluation.forecast.proposition import (
 from fedloom.evaluation.rows import Row, as_metrics, condition, row
 from fedloom.evaluation.schema import write_metrics
 from fedloom.partition.folder import PanelPartition, read_partition
+from fedloom.partition.panels import EVERY_CLIENT
 
 PANEL, GAUSSIAN = "panel", "gaussian"
 LEAST_WINDOWS = 100  # of a node, for its second moments to mean anything
-
-EVERY_CLIENT = -1
 
 
 def confound(folders: Folders, out: Path, settings: Confounding) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from fedloom.errors import InputError
-from fedloom.report.claims.settings import Contradiction, Printed
+from fedloom.report.claims.settings import FROM_TO, Contradiction, Printed
 from fedloom.report.claims.tables import Words
 from fedloom.report.layout import Cell, Table
-from fedloom.report.references import COLUMNS
+from fedloom.report.references import COLUMNS, matching
 
 KEYS = COLUMNS[:-1]
 TIDY = ["contradiction", "says", "place", *KEYS, "left", "relation", "right", "difference", "verdict"]
@@ -54,7 +54,7 @@ def contradiction_table(frame: pd.DataFrame, words: Words, caption: str) -> Tabl
 
 def _compared(name: str, asked: Contradiction, published: pd.DataFrame) -> list[dict[str, Any]]:
     each = list(asked.each)
-    rows = _matching(asked.left.of, published)
+    rows = matching(published, asked.left.of)
     places = rows[each].drop_duplicates().to_dict("records") if each else [{}]
     made = []
     for place in places:
@@ -84,11 +84,11 @@ def _value(side: Printed, at: Mapping[str, str], published: pd.DataFrame) -> flo
     if side.how == "constant":
         return side.constant
     # What a side says itself goes before the place under comparison.
-    rows = _matching({**at, **side.of}, published)
+    rows = matching(published, {**at, **side.of})
     if rows.empty:
         raise LookupError
-    if side.how in ("change", "difference"):
-        further = _matching({**at, **side.to}, published)
+    if side.how in FROM_TO:
+        further = matching(published, {**at, **side.to})
         free = [column for column in KEYS if column not in side.of.keys() | side.to.keys()]
         both = rows.merge(further, on=free, suffixes=("_of", "_to")) if free else rows.merge(further, how="cross")
         if both.empty:
@@ -97,13 +97,6 @@ def _value(side: Printed, at: Mapping[str, str], published: pd.DataFrame) -> flo
         return float((change / both["value_of"] if side.how == "change" else change).mean())
     values = rows["value"]
     return float({"mean": values.mean(), "least": values.min(), "largest": values.max()}[side.how])
-
-
-def _matching(wanted: Mapping[str, str], published: pd.DataFrame) -> pd.DataFrame:
-    chosen = pd.Series(True, index=published.index)
-    for column, value in wanted.items():
-        chosen &= published[column].str.fullmatch(value)
-    return published[chosen]
 
 
 def _printed(value: float, sign: str = "") -> str:

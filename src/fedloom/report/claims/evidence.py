@@ -18,6 +18,7 @@ from fedloom.evaluation.forecast.errors import MASKED
 from fedloom.evaluation.rows import condition, draws_key
 from fedloom.report.claims.settings import Quantity
 from fedloom.report.names import Run
+from fedloom.report.numbers import UNITS, fitting
 from fedloom.report.significance import SUMS
 
 Floats = NDArray[np.float64]
@@ -25,8 +26,6 @@ Floats = NDArray[np.float64]
 SQUARED = ("rmse", "pehe_root")
 MEANS = ("mae", "mse", "pehe_mse", *SQUARED)
 """Metrics that are means over readings, or roots of such means, so that clients' values make up the pooled one."""
-
-AGGREGATES = ("pooled", "mean")
 
 
 @dataclass(frozen=True)
@@ -145,9 +144,8 @@ class Evidence:
         frame = frame[frame["horizon"] == quantity.horizon]
         where = {**quantity.where, **fixed}
         free = {*quantity.over, *further, *([quantity.units] if quantity.units else [])}
-        parts = {c: dict(p.split("=", 1) for p in c.split(",")) if c else {} for c in frame["condition"].unique()}
-        fitting = {c: of for c, of in parts.items() if of.keys() == where.keys() | free and where.items() <= of.items()}
-        return frame[frame["condition"].isin(fitting)], fitting
+        parts = fitting(frame, where, free)
+        return frame[frame["condition"].isin(parts)], parts
 
     def _blocks(self, records: list[dict[str, Any]], quantity: Quantity) -> Sample | None:
         """Error sums by client and block of time, where evaluation kept them for this number."""
@@ -187,7 +185,7 @@ class Evidence:
             rows = rows[rows["unit"] == quantity.unit]
             named = rows["condition"].map(lambda c: parts[c][quantity.units])
             return replace(_pivoted(rows.assign(unit=named, n=1), root=False), keyed=True)
-        single = rows[~rows["unit"].isin(AGGREGATES)]
+        single = rows[~rows["unit"].isin(UNITS)]
         alike = quantity.unit == "mean" or (quantity.metric in MEANS and not quantity.over)
         if len(single) and alike:
             root = quantity.unit == "pooled" and quantity.metric in SQUARED

@@ -18,6 +18,10 @@ the power of its growth: the slope in logarithms."""
 FITTED: tuple[Effect, ...] = ("slope", "intercept", "r2", "power")
 """Effects of a series of numbers that differ in one part of their condition."""
 
+How = Literal["mean", "least", "largest", "change", "difference", "constant"]
+FROM_TO: tuple[How, ...] = ("change", "difference")
+"""What is made of printed rows; these two of rows ``of`` and of those ``to`` which it goes from them."""
+
 Record = Literal["parameters", "all_parameters", "diverged"]
 """What a run's record gives as a number: those that a client holds, on average, and all clients and the centre
 together; whether training broke off (1) or not (0)."""
@@ -97,7 +101,7 @@ class Printed:
     """
 
     of: dict[str, str] = field(default_factory=dict)
-    how: Literal["mean", "least", "largest", "change", "difference", "constant"] = "mean"
+    how: How = "mean"
     to: dict[str, str] = field(default_factory=dict)
     constant: float = 0.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -251,11 +251,16 @@ def _bound(test: Predicate, dataset: str, published: pd.DataFrame) -> float:
     bound = test.bound
     if not isinstance(bound, Published):
         return bound
-    columns = ["table", "metric", "method", "variant", "condition"]
-    rows = published[(published[columns] == [getattr(bound, column) for column in columns]).all(axis=1)]
+    rows = printed(bound, published)
     own = rows[rows["dataset"] == dataset]
     values = (own if len(own) else rows)["value"]
     return float(values.min() if test.relation in ("at_least", "greater") else values.max())
+
+
+def printed(bound: Published, published: pd.DataFrame) -> pd.DataFrame:
+    """The published values that a bound names, one a dataset."""
+    wanted = asdict(bound)
+    return published[(published[list(wanted)] == list(wanted.values())).all(axis=1)]
 
 
 def _missing(claim: Claim, evidence: Evidence) -> str:

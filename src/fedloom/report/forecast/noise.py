@@ -13,7 +13,7 @@ from fedloom.report.cells import Columns, first
 from fedloom.report.forecast.privacy import PROMISE, promise
 from fedloom.report.layout import EMPTY, Cell, Table
 from fedloom.report.numbers import HEADLINE, ROW, headline, pick, published, summarise, with_parts
-from fedloom.report.shown import Shown, runs_in
+from fedloom.report.shown import Shown, of_run, runs_in
 
 DECIMALS = 3
 METRICS = ("mae", "rmse")
@@ -52,7 +52,7 @@ def noise_table(shown: Shown, options: NoiseOptions) -> Table:
         title = f"{shown.names.word(METRICS[0])}, worst draw"
         columns.add(label, title, {_key(each): Cell(f"{each['worst']:.{DECIMALS}f}") for each in _rows(worst)})
         found = pick(norms, dataset=dataset)
-        columns.add(label, "Norm", {_run(each): first(found[_same(found, each)], 2) for each in _rows(found)})
+        columns.add(label, "Norm", {_run(each): first(of_run(found, _run(each)), 2) for each in _rows(found)})
         own = promises[promises["dataset"] == dataset]
         columns.add(label, "ε, server", {_run(each): _epsilon(each["epsilon_uploads"]) for each in _rows(own)})
         columns.add(label, "ε, means", {_run(each): _epsilon(each["epsilon_means"]) for each in _rows(own)})
@@ -111,12 +111,8 @@ def _run(row: pd.Series) -> tuple[str, str]:
     return row["method"], row["variant"]
 
 
-def _same(frame: pd.DataFrame, row: pd.Series) -> pd.Series:
-    return (frame["method"] == row["method"]) & (frame["variant"] == row["variant"])
-
-
 def _errors(clean: pd.DataFrame, once: pd.DataFrame, dataset: str, metric: str) -> dict[object, Cell]:
-    cells: dict[object, Cell] = {_run(row): first(clean[_same(clean, row)], DECIMALS) for row in _rows(clean)}
+    cells: dict[object, Cell] = {_run(row): first(of_run(clean, _run(row)), DECIMALS) for row in _rows(clean)}
     for row in _rows(pick(once, dataset=dataset, metric=metric)):
         cells[_key(row)] = Cell(f"{row['ours_mean']:.{DECIMALS}f} ± {row['ours_sd']:.{DECIMALS}f}")
     return cells

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from fedloom.errors import InputError
 from fedloom.report.captions import budget, told
-from fedloom.report.figure import Figure, banded, grid, legend
+from fedloom.report.figure import Figure, Look, banded, grid, legend
 from fedloom.report.numbers import headline
 from fedloom.report.shown import Shown
 
@@ -48,10 +50,7 @@ def error_by_parameter(shown: Shown, options: ParameterOptions) -> Figure:
                 raise InputError(f"{shown.where}: {dataset}: expected {found}, found none")
             look = {"color": "C0", "ls": "-", "marker": "o", "ms": 4}
             handles[shown.names.run(shown.ours)] = banded(ax, by_value.index, by_value, look)
-            others = of[of["method"] != shown.foremost].groupby(["method", "variant"], sort=False)["value"].mean()
-            for place, (run, value) in enumerate(others.items()):
-                look = {"color": f"C{place + 1}", "ls": LINES[place % len(LINES)], "lw": 1.2}
-                handles[shown.names.run(run)] = ax.axhline(value, **look)
+            handles |= levels(ax, shown, of)
             unit = shown.panels[dataset]["unit"]
             ax.set(xlabel=options.label, ylabel=f"{shown.names.word(metric)} ({unit})", title=shown.label(dataset))
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -64,6 +63,16 @@ def error_by_parameter(shown: Shown, options: ParameterOptions) -> Figure:
         budget(shown),
     )
     return Figure(drawn, shown.caption, notes)
+
+
+def levels(ax: Axes, shown: Shown, of: pd.DataFrame) -> dict[str, Artist]:
+    """Draw the mean of every method in ``of`` but the foremost as a level line; returns them by name in print."""
+    others = of[of["method"] != shown.foremost].groupby(["method", "variant"], sort=False)["value"].mean()
+    handles: dict[str, Artist] = {}
+    for place, (run, value) in enumerate(others.items()):
+        look: Look = {"color": f"C{place + 1}", "ls": LINES[place % len(LINES)], "lw": 1.2}
+        handles[shown.names.run(run)] = ax.axhline(value, **look)
+    return handles
 
 
 def _values(shown: Shown, options: ParameterOptions) -> dict[str, float]:

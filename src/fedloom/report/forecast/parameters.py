@@ -12,11 +12,11 @@ from matplotlib.artist import Artist
 
 from fedloom.report.captions import told
 from fedloom.report.figure import Figure, banded, grid, legend
+from fedloom.report.forecast.parameter import levels
 from fedloom.report.numbers import headline
 from fedloom.report.shown import Shown
 
 ROW_HEIGHT, LEGEND_HEIGHT = 2.1, 0.4
-LINES = ("--", ":", "-.")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ def error_by_parameters(shown: Shown, options: ParametersOptions) -> Figure:
     for line_of_axes, (dataset, metric) in zip(axes, rows, strict=True):
         of = metrics[(metrics["dataset"] == dataset) & (metrics["metric"] == metric)]
         params = _params(shown, dataset)
-        others = of[of["method"] != shown.foremost].groupby(["method", "variant"], sort=False)["value"].mean()
         for ax, (name, label) in zip(line_of_axes, options.parameters.items(), strict=True):
             own = _along(of[of["method"] == shown.foremost], params, name)
             ticks = sorted(set(own["x"]))
@@ -48,9 +47,7 @@ def error_by_parameters(shown: Shown, options: ParametersOptions) -> Figure:
             (handles["its own setting"],) = ax.plot(
                 base, by_value["mean"].iloc[base], "o", ms=8, mfc="none", mec="C0", zorder=3
             )
-            for place, (run, value) in enumerate(others.items()):
-                look = {"color": f"C{place + 1}", "ls": LINES[place % len(LINES)], "lw": 1.2}
-                handles[shown.names.run(run)] = ax.axhline(value, **look)
+            handles |= levels(ax, shown, of)
             ax.set_xticks(range(len(ticks)), [f"{tick:g}" for tick in ticks])
             ax.set(xlabel=label, xlim=(-0.4, max(1, len(ticks) - 1) + 0.4))
         unit = shown.panels[dataset]["unit"]
