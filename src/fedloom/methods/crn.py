@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -16,7 +15,8 @@ from fedloom.federation.optim import Adam
 from fedloom.federation.stack import Bound, matching
 from fedloom.federation.tasks.trajectory import Trajectories, TrajectoryTask
 from fedloom.models.layers.balanced import BalancedLSTM, CounterfactualRecurrent, Widths
-from fedloom.models.layers.matching import group_loss
+from fedloom.models.layers.matching import group_loss, reversal
+from fedloom.models.layers.steps import masked_mean, picked_steps
 
 ENCODED = 0.5  # share of the rounds in which the encoder learns; then it rests and the decoder learns
 
@@ -86,7 +86,7 @@ class CRN(Method):
 
     def _decoding(self, net: CounterfactualRecurrent, batch: Trajectories, moment: Moment) -> Outcome:
         longest, picks = batch.t.shape[1], moment.noise["start"]
-        start_BS = (picks * batch.mask.sum(1, keepdim=True)).long().clamp(max=longest - 1)
+        start_BS = picked_steps(batch.mask, picks)
         later_BSK = start_BS[..., None] + torch.arange(1, max(2, longest), device=picks.device)
         at_BSK = later_BSK.clamp(max=longest - 1)
 
@@ -112,7 +112,7 @@ class CRN(Method):
 
     def _strength(self, done: float) -> float:
         """Of the reversed gradient, when so much of a part's rounds is over."""
-        return 2 / (1 + math.exp(-10 * done)) - 1 if self.params.balance else 0.0
+        return reversal(done) if self.params.balance else 0.0
 
     # -- what is shared ------------------------------------------------------------------------------------------
 
@@ -140,7 +140,8 @@ class CRN(Method):
         self, model: Bound, batch: Trajectories, plans_PBW: Tensor, first: int, noise: Tensor, luck: Tensor
     ) -> Tensor:
         """The decoder's outcomes [P, B, M, W] under the plans, the same in every draw."""
-        return model(batch, plans_PBW, first, luck.shape[1], method=_simulated)
+        found_PBW: Tensor = model(batch, plans_PBW, first, method="simulate")
+        return found_PBW[:, :, None].expand(-1, -1, luck.shape[1], -1)
 
     def generate(
         self, model: Bound, batch: Trajectories, noise: Tensor, luck_t: Tensor, luck_y: Tensor
@@ -156,10 +157,4 @@ def _loss(
     """Outcome's and action's cross-entropy [...] of one half of the network, means over the steps that exist."""
     outcome = bce(half.outcome(balanced, net.action(t)), y, reduction="none")
     action = group_loss(half.chosen(balanced, by), net.group(t), mask)
-    return (outcome * mask).sum() / mask.sum().clamp(min=1) + action
-
-
-def _simulated(net: CounterfactualRecurrent, batch: Trajectories, plans_PBW: Tensor, first: int, draws: int) -> Tensor:
-    balanced, x = net.encode(batch)[:, first], net.static(batch)
-    start, x = (part.expand(len(plans_PBW), *part.shape) for part in (balanced, x))
-    return net.rollout(start, x, plans_PBW)[:, :, None].expand(-1, -1, draws, -1)
+    return masked_mean(outcome, mask) + action

@@ -91,6 +91,8 @@ class DcrnnNet(nn.Module):
             x_NBTF = torch.stack(found, 2)
             states.append(h_NBD)
         last_NB, forecasts = scene.x_NBT.new_zeros(scene.x_NBT.shape[:2]), []
+        if learning is not None:
+            share = told_share(last_NB.new_tensor(learning.progress * self.params.batches), self.params.tau)
         for step in range(self.horizon):
             h_NBD = last_NB[..., None]
             for layer, cell in enumerate(self.decoder):
@@ -100,8 +102,7 @@ class DcrnnNet(nn.Module):
             last_NB = self.output(h_NBD)[..., 0]
             forecasts.append(last_NB)
             if learning is not None:
-                passed = last_NB.new_tensor(learning.progress * self.params.batches)
-                told = learning.draws["told"][0, step] < told_share(passed, self.params.tau)
+                told = learning.draws["told"][0, step] < share
                 last_NB = torch.where(told & (scene.mask_NBH[..., step] > 0), scene.y_NBH[..., step], last_NB)
         return torch.stack(forecasts, -1)
 

@@ -144,7 +144,7 @@ class FedCM(Method):
         self, model: Bound, batch: Trajectories, plans_PBW: Tensor, first: int, noise: Tensor, luck: Tensor
     ) -> Tensor:
         """Outcome probabilities [P, B, M, W], mechanism by mechanism from the summary of the logged history."""
-        return model(batch, plans_PBW, first, noise, luck, method=_simulated)
+        return model(batch, plans_PBW, first, noise, luck, method="simulate")
 
     def generate(
         self, model: Bound, batch: Trajectories, noise: Tensor, luck_t: Tensor, luck_y: Tensor
@@ -152,16 +152,3 @@ class FedCM(Method):
         """Every mechanism in turn, actions by the client's own."""
         made: Trajectories = model(batch, noise, luck_t, luck_y, method="generate")
         return made
-
-
-def _simulated(
-    net: Mechanisms, batch: Trajectories, plans_PBW: Tensor, first: int, noise: Tensor, luck: Tensor
-) -> Tensor:
-    shape = (len(plans_PBW), *luck.shape[:2])
-
-    def everywhere(value_BF: Tensor) -> Tensor:
-        return value_BF[None, :, None].expand(*shape, -1)
-
-    state = everywhere(net.static(batch)), everywhere(net.summaries(batch)[:, first]), everywhere(batch.a[:, first])
-    plan = plans_PBW[:, :, None].expand(*shape, -1)
-    return net.rollout(*state, plan, noise.expand(len(plan), *noise.shape), luck.expand(len(plan), *luck.shape))

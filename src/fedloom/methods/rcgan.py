@@ -15,7 +15,7 @@ from fedloom.federation.optim import Adam
 from fedloom.federation.stack import Bound
 from fedloom.federation.tasks.trajectory import Trajectories, TrajectoryTask
 from fedloom.models.layers.lstm import LSTM, lstm_step
-from fedloom.models.layers.sampled import Drawn, Given, Sampled, called, standing_draws, told_apart
+from fedloom.models.layers.sampled import Drawn, Given, Sampled, called, read_out, standing_draws, told_apart
 
 
 class Recurrent(nn.Module):
@@ -30,9 +30,7 @@ class Recurrent(nn.Module):
     def forward(self, batch: Trajectories, x_KBLF: Tensor) -> Tensor:
         """From K kinds of inputs for the same sequences to [K, B, L, outputs]."""
         told = self.given(batch).expand(*x_KBLF.shape[:-1], -1)
-        u_TFR = torch.cat([x_KBLF, told], -1).flatten(0, 1).permute(1, 2, 0)
-        found: Tensor = self.leave(self.memory(u_TFR).permute(2, 0, 1))
-        return found.unflatten(0, x_KBLF.shape[:2])
+        return read_out(self.memory, self.leave, torch.cat([x_KBLF, told], -1))
 
 
 class AdversarialPair(nn.Module):

@@ -21,7 +21,8 @@ from fedloom.federation.stack import Bound
 from fedloom.federation.tasks.trajectory import COMMON_ACTIONS, Trajectories, TrajectoryTask
 from fedloom.models.layers.diffusion import add_noise, denoised
 from fedloom.models.layers.latent import ALIGNED, LatentWorld, Now, Widths
-from fedloom.models.layers.matching import group_loss, grouped_mmd, reversed_gradient
+from fedloom.models.layers.matching import group_loss, grouped_mmd, reversal, reversed_gradient
+from fedloom.models.layers.steps import picked_steps, side_by_side
 
 PICKS = 8  # transitions a sequence and minibatch that the score learns from
 MEMORY = 0.05  # weight of a minibatch in the running moments of latents
@@ -106,16 +107,9 @@ class LatentWorldModel(ClientModel):
     def _simulate(
         self, world: LatentWorld, batch: Trajectories, plans_PBW: Tensor, first: int, noise: Tensor, luck: Tensor
     ) -> Tensor:
-        shape = (len(plans_PBW), *luck.shape[:2])
-
-        def everywhere(value_BF: Tensor) -> Tensor:
-            return value_BF[None, :, None].expand(*shape, -1)
-
         latent, a = world.encode(batch)[:, first], batch.a[:, first]
-        plan = plans_PBW[:, :, None].expand(*shape, -1)
-        noise, luck = noise.expand(len(plan), *noise.shape), luck.expand(len(plan), *luck.shape)
-        parts = everywhere(latent), everywhere(a), everywhere(world.static_code(batch))
-        return world.rollout(*parts, plan, noise, luck, self.params.sampler_steps)
+        parts = side_by_side(plans_PBW, noise, luck, latent, a, world.static_code(batch))
+        return world.rollout(*parts, steps=self.params.sampler_steps)
 
     def generate(
         self, model: Bound, batch: Trajectories, noise: Tensor, luck_t: Tensor, luck_y: Tensor
@@ -155,7 +149,7 @@ class LatentWorldModel(ClientModel):
         loss = self._reconstruction(world, batch, latent, static)
         if self.params.align == "before":
             loss = loss + self.params.align_weight * _alignment(world, batch, kc, moment.noise["row"])
-        strength = 2 / (1 + math.exp(-10 * moment.progress)) - 1  # CRN's schedule
+        strength = reversal(moment.progress)  # CRN's schedule
         group = _action_group(world, batch.t)
         hidden = group_loss(world.group_of_causal(reversed_gradient(kc, strength)), group, batch.mask)
         kept = group_loss(world.group_of_confounding(ks), group, batch.mask)
@@ -270,7 +264,7 @@ def _alignment(world: LatentWorld, batch: Trajectories, kc: Tensor, row_B1: Tens
     sequence keeps rows independent.
     """
     length = batch.mask.sum(1, keepdim=True)
-    at = (row_B1 * length).long().clamp(max=batch.t.shape[1] - 1)
+    at = picked_steps(batch.mask, row_B1)
     rows = kc.gather(1, at[..., None].expand(-1, -1, kc.shape[-1]))[:, 0]
     exists = (length[:, 0] > 0).to(kc.dtype)
     groups = (batch.t.gather(1, at)[:, 0][None] == world.aligned[:, None]).to(kc.dtype) * exists

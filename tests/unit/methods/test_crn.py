@@ -17,7 +17,6 @@ from fedloom.federation.tasks.trajectory import Trajectories
 from fedloom.federation.worlds import World
 from fedloom.methods.crn import CRN
 from fedloom.models.layers.balanced import BalancedLSTM
-from fedloom.models.layers.matching import reversed_gradient
 
 ROUNDS = replace(PROTOCOL, rounds=4)
 
@@ -34,15 +33,6 @@ def one_client() -> tuple[Bound, Trajectories]:
     batch = task.batch("train", torch.tensor([0]), torch.arange(int(task.sizes("train")[0]))[None])
     weights = {n: w[0] for n, w in federation.weights(state).items()}
     return Bound(federation.skeleton, weights), Trajectories(*(part[0] for part in batch))
-
-
-def test_the_reversed_gradient_is_the_gradient_times_minus_the_strength() -> None:
-    x = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn(5, 3, dtype=torch.float64)
-    torch.testing.assert_close(reversed_gradient(x, 0.7), x)
-    (turned,) = torch.autograd.grad((reversed_gradient(x, 0.7).sin() * weight).sum(), x)
-    (plain,) = torch.autograd.grad((x.sin() * weight).sum(), x)
-    torch.testing.assert_close(turned, -0.7 * plain)
 
 
 def test_the_action_head_learns_what_the_representation_unlearns() -> None:

@@ -20,6 +20,7 @@ from fedloom.federation.worlds import World
 from fedloom.methods import timegan
 from fedloom.methods.rcgan import RCGAN
 from fedloom.methods.timegan import TimeGAN
+from fedloom.models.layers.five_nets import FiveNets
 
 DRAWS, NOISE, LONGEST = 3, {"rcgan": 10, "timegan": 8}, 6
 ROUNDS = replace(PROTOCOL, rounds=5, participation=0.5, train_stride=1, batch=64)
@@ -115,13 +116,13 @@ def test_step_by_step_a_generator_draws_what_it_draws_whole(kind: type[Method]) 
     model, batch = one_client(kind)
     z = noise(kind, len(batch.t), LONGEST)
 
-    def whole(net: timegan.FiveNets) -> Tensor:
+    def whole(net: FiveNets) -> Tensor:
         if kind is RCGAN:
             return net.generated(batch, z)
         latent = net.supervised(batch, net.proposed(batch, torch.special.ndtr(z))[None])[0]
         return net.recovered(batch, latent)
 
-    def stepwise(net: timegan.FiveNets) -> Tensor:
+    def stepwise(net: FiveNets) -> Tensor:
         state, drawn = net.begin(z[:, 0]), []
         for step in range(LONGEST):
             state, seen = net.advance(state, net.told(batch), batch.t[:, step], z[:, step])

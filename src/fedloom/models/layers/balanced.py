@@ -16,6 +16,7 @@ from torch.nn.functional import elu
 from fedloom.federation.tasks.trajectory import Trajectories, TrajectoryTask
 from fedloom.models.layers.codes import indicators, static_features
 from fedloom.models.layers.latent import ALIGNED
+from fedloom.models.layers.lstm import gated
 from fedloom.models.layers.matching import reversed_gradient
 
 MOST_ONE_HOT, EMBEDDING = 64, 16
@@ -53,9 +54,7 @@ class BalancedLSTM(nn.Module):
 
     def step(self, gates: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """The next (h, c) [..., D] from a step's input gates [..., 4D] and the ones before; gates in torch's order."""
-        come, keep, new, out = (gates + h @ self.weight_hh.T + self.bias_hh).chunk(4, -1)
-        c = torch.sigmoid(keep) * c + torch.sigmoid(come) * torch.tanh(new)
-        return torch.sigmoid(out) * torch.tanh(c), c
+        return gated(gates + h @ self.weight_hh.T + self.bias_hh, c)
 
     def represent(self, h: Tensor) -> Tensor:
         """Balanced representations [..., R] of states [..., D]."""
@@ -141,6 +140,12 @@ class CounterfactualRecurrent(nn.Module):
         """Logits of the outcome under each of ``actions`` [A] at the logged histories, [B, L, A]."""
         balanced = self.encode(batch)
         return torch.stack([self.encoder.outcome(balanced, self.action(a.expand_as(batch.t))) for a in actions], -1)
+
+    def simulate(self, batch: Trajectories, plans_PBW: Tensor, first: int) -> Tensor:
+        """Outcome probabilities [P, B, W] under plans from step ``first`` of the logged histories on."""
+        known = self.encode(batch)[:, first], self.static(batch)
+        balanced, x = (part.expand(len(plans_PBW), *part.shape) for part in known)
+        return self.rollout(balanced, x, plans_PBW)
 
     def rollout(self, balanced: Tensor, x: Tensor, plan: Tensor) -> Tensor:
         """Outcome probabilities [..., W] under ``plan`` [..., W] from representations [..., R] and static [..., F].

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-Mapped = tuple[int | None, ...]
+from fedloom.models.layers.lstm import Mapped, as_rows, to_front
 
 
 class StackedGRU(nn.Module):
@@ -54,22 +54,9 @@ def _tanh(x: Tensor) -> Tensor:
     return 2 * torch.sigmoid(2 * x) - 1  # torch's tanh takes several times as long on a CPU
 
 
-def _front(info: Any, in_dims: Mapped, tensors: tuple[Tensor, ...]) -> list[Tensor]:
-    """The mapped axis as one more leading axis of every tensor."""
-    return [
-        t.expand(info.batch_size, *t.shape) if dim is None else t.movedim(dim, 0)
-        for t, dim in zip(tensors, in_dims, strict=True)
-    ]
-
-
 def _in_order(tensor: Tensor) -> Tensor:
     """[..., T, F, B] as [T, N, F, B], leading axes as one."""
     return tensor.reshape(-1, *tensor.shape[-3:]).transpose(0, 1)
-
-
-def _flat(tensor: Tensor, kept: int) -> Tensor:
-    """Leading axes as one, [N, ...]."""
-    return tensor.reshape(-1, *tensor.shape[tensor.dim() - kept :])
 
 
 def _before(states_TNDB: Tensor) -> Tensor:
@@ -87,7 +74,7 @@ class _Layer(torch.autograd.Function):
     def forward(x: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor) -> tuple[Tensor, Tensor]:
         shape, width = x.shape, w_hh.shape[-1]
         both = 2 * width
-        w_ih, w_hh, b_ih, b_hh = _flat(w_ih, 2), _flat(w_hh, 2).clone(), _flat(b_ih, 1), _flat(b_hh, 1).clone()
+        w_ih, w_hh, b_ih, b_hh = as_rows(w_ih, 2), as_rows(w_hh, 2).clone(), as_rows(b_ih, 1), as_rows(b_hh, 1).clone()
         for doubled in (w_hh, b_hh):  # tanh(a) = 2 sigmoid(2a) - 1: torch's tanh takes several times as long on a CPU
             doubled[:, both:] *= 2
         given = torch.matmul(w_ih, _in_order(x)) + b_ih[..., None]
@@ -120,7 +107,7 @@ class _Layer(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Mapped, *args: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        return _Layer.apply(*_front(info, in_dims, args)), (0, 0)
+        return _Layer.apply(*to_front(info.batch_size, in_dims, args)), (0, 0)
 
 
 class _Gradient(torch.autograd.Function):
@@ -136,7 +123,7 @@ class _Gradient(torch.autograd.Function):
         by_reset, by_update = by_new * reset * (1 - reset) * shown / 2, (before - new) * update * (1 - update)
         # What a change of the state after a step does to the four gates' inputs: only its share by time is sequential.
         to_hidden = torch.stack([by_reset, by_update, by_new * reset], 2)
-        back = _flat(w_hh, 2).mT.contiguous()
+        back = as_rows(w_hh, 2).mT.contiguous()
         d, changes, hidden = torch.zeros_like(before[0]), [], []
         steps = zip(_in_order(grad).unbind(), to_hidden.unbind(), update.unbind(), strict=True)
         for grad_t, to_hidden_t, update_t in reversed(list(steps)):
@@ -147,7 +134,7 @@ class _Gradient(torch.autograd.Function):
             hidden.append(d_hidden)
         d_hidden = torch.stack(hidden[::-1])
         d_given = torch.cat([d_hidden[..., : 2 * width, :], torch.stack(changes[::-1]) * by_new], -2)
-        d_x = torch.matmul(_flat(w_ih, 2).mT, d_given).transpose(0, 1)
+        d_x = torch.matmul(as_rows(w_ih, 2).mT, d_given).transpose(0, 1)
         d_ih, d_hh = torch.matmul(d_given, _in_order(x).mT).sum(0), torch.matmul(d_hidden, before.mT).sum(0)
         biases = (each.sum((0, -1)).view(w_ih.shape[:-1]) for each in (d_given, d_hidden))
         return d_x.reshape(x.shape), d_ih.view(w_ih.shape), d_hh.view(w_hh.shape), *biases
@@ -158,4 +145,4 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Mapped, *args: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        return _Gradient.apply(*_front(info, in_dims, args)), (0, 0, 0, 0, 0)
+        return _Gradient.apply(*to_front(info.batch_size, in_dims, args)), (0, 0, 0, 0, 0)

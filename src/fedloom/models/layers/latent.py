@@ -18,6 +18,7 @@ from torch.nn.functional import layer_norm, linear, silu
 from fedloom.federation.tasks.trajectory import COMMON_ACTIONS, Trajectories, TrajectoryTask
 from fedloom.models.layers.diffusion import Noise, ddim, level_code, signal_share
 from fedloom.models.layers.recurrent import GRU
+from fedloom.models.layers.steps import drawn_kind
 
 ALIGNED = 6  # action groups whose latents are aligned: both anchors and the most frequent others
 
@@ -217,7 +218,7 @@ class LatentWorld(nn.Module):
         return self.after(now, ddim(self.scorer(now, t), noise, self.share, steps))
 
     def rollout(
-        self, latent: Tensor, a: Tensor, static: Tensor, plan: Tensor, noise: Tensor, luck: Tensor, steps: int
+        self, latent: Tensor, a: Tensor, static: Tensor, plan: Tensor, noise: Tensor, luck: Tensor, *, steps: int
     ) -> Tensor:
         """Outcome probabilities [..., W] when the actions of ``plan`` [..., W] are taken from here on.
 
@@ -244,7 +245,7 @@ class LatentWorld(nn.Module):
         drawn: dict[str, list[Tensor]] = {"a": [], "t": [], "y": []}
         for z, u_t, u_y in zip(noise.unbind(1), luck_t.unbind(1), luck_y.unbind(1), strict=True):
             policy = self.behaviour(torch.cat([latent, self.context(a), static], -1)).softmax(-1)
-            t = (policy.cumsum(-1) < u_t[:, None]).sum(-1).clamp(max=policy.shape[-1] - 1)
+            t = drawn_kind(policy, u_t)
             y = (u_y < torch.sigmoid(self.outcome_logit(latent, a, t, static))).to(a.dtype)
             for name, value in (("a", a), ("t", t), ("y", y)):
                 drawn[name].append(value)

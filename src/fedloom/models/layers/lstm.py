@@ -63,7 +63,11 @@ def lstm_step(x: Tensor, state: tuple[Tensor, ...], weights: Mapping[str, Tensor
     """State and cell [..., D] of one layer after an input [..., F] that finds them at ``state``."""
     h, cell = state
     bias = weights["bias_ih_l0"] + weights["bias_hh_l0"]
-    gates = x @ weights["weight_ih_l0"].mT + h @ weights["weight_hh_l0"].mT + bias
+    return gated(x @ weights["weight_ih_l0"].mT + h @ weights["weight_hh_l0"].mT + bias, cell)
+
+
+def gated(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """State and cell [..., D] from gates [..., 4D] before their nonlinearities and the cell that they find."""
     come, keep, new, out = gates.chunk(4, -1)
     cell = torch.sigmoid(keep) * cell + torch.sigmoid(come) * torch.tanh(new)
     return torch.sigmoid(out) * torch.tanh(cell), cell
@@ -88,7 +92,7 @@ def _states(x_TFB: Tensor, weights: Mapping[str, Tensor], layer: str, reverse: b
 Mapped = tuple[int | None, ...]
 
 
-def _to_front(batch: int, in_dims: Mapped, tensors: tuple[Tensor, ...]) -> list[Tensor]:
+def to_front(batch: int, in_dims: Mapped, tensors: tuple[Tensor, ...]) -> list[Tensor]:
     """Mapped axes become one more leading axis of every tensor."""
     return [
         t.expand(batch, *t.shape) if dim is None else t.movedim(dim, 0) for t, dim in zip(tensors, in_dims, strict=True)
@@ -101,7 +105,7 @@ class _Layer(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, reverse: bool) -> Tensor:
         lead, hidden = w_hh.shape[:-2], w_hh.shape[-1]
-        x, w_ih, w_hh, bias = _flat(x, 3), _flat(w_ih, 2), _flat(w_hh, 2), _flat(bias, 1)
+        x, w_ih, w_hh, bias = as_rows(x, 3), as_rows(w_ih, 2), as_rows(w_hh, 2), as_rows(bias, 1)
         states = x.new_empty((*x.shape[:2], hidden, x.shape[-1]))
         with _full_products(x):
             for rows in _chunks(x, hidden):
@@ -120,7 +124,7 @@ class _Layer(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Mapped, *args: Any) -> tuple[Tensor, int]:
         *tensors, reverse = args
-        return _Layer.apply(*_to_front(info.batch_size, in_dims[:-1], tuple(tensors)), reverse), 0
+        return _Layer.apply(*to_front(info.batch_size, in_dims[:-1], tuple(tensors)), reverse), 0
 
 
 class _Gradient(torch.autograd.Function):
@@ -130,8 +134,8 @@ class _Gradient(torch.autograd.Function):
     def forward(
         x: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, states: Tensor, grad: Tensor, reverse: bool
     ) -> tuple[Tensor, ...]:
-        flat = [_flat(x, 3), _flat(w_ih, 2), _flat(w_hh, 2), _flat(bias, 1)]
-        states, grad = _flat(states, 3), _flat(grad, 3)
+        flat = [as_rows(x, 3), as_rows(w_ih, 2), as_rows(w_hh, 2), as_rows(bias, 1)]
+        states, grad = as_rows(states, 3), as_rows(grad, 3)
         out = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in flat]
         with _full_products(x):
             for rows in _chunks(flat[0], states.shape[-2]):
@@ -146,7 +150,7 @@ class _Gradient(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Mapped, *args: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         *tensors, reverse = args
-        return _Gradient.apply(*_to_front(info.batch_size, in_dims[:-1], tuple(tensors)), reverse), (0, 0, 0, 0)
+        return _Gradient.apply(*to_front(info.batch_size, in_dims[:-1], tuple(tensors)), reverse), (0, 0, 0, 0)
 
 
 def _full_products(x: Tensor) -> torch.autocast:
@@ -154,7 +158,7 @@ def _full_products(x: Tensor) -> torch.autocast:
     return torch.autocast(x.device.type, enabled=False)
 
 
-def _flat(tensor: Tensor, kept: int) -> Tensor:
+def as_rows(tensor: Tensor, kept: int) -> Tensor:
     """All leading axes as one, [N, ...]."""
     return tensor.reshape(-1, *tensor.shape[tensor.dim() - kept :])
 

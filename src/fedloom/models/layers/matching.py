@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax
+
+from fedloom.models.layers.steps import masked_mean
 
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -12,6 +16,11 @@ SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
 def reversed_gradient(x: Tensor, strength: float) -> Tensor:
     """``x`` itself, whose gradient arrives multiplied by -strength (Ganin et al. 2016), in a form that vmap takes."""
     return ((1 + strength) * x).detach() - strength * x
+
+
+def reversal(progress: float) -> float:
+    """Strength of the reversed gradient once ``progress`` (0 to 1) of the training is over (Ganin et al. 2016)."""
+    return 2 / (1 + math.exp(-10 * progress)) - 1
 
 
 def _masked_median(values: Tensor, mask: Tensor) -> Tensor:
@@ -47,4 +56,4 @@ def grouped_mmd(x_ND: Tensor, groups_GN: Tensor, all_N: Tensor) -> Tensor:
 def group_loss(logits: Tensor, group: Tensor, mask: Tensor) -> Tensor:
     """Mean cross-entropy of ``group`` [...] under ``logits`` [..., G] where ``mask`` is 1; 0 where it never is."""
     nats = -log_softmax(logits, -1).gather(-1, group[..., None])[..., 0]
-    return (nats * mask).sum() / mask.sum().clamp(min=1)
+    return masked_mean(nats, mask)

@@ -15,6 +15,7 @@ from torch.nn.functional import leaky_relu, relu
 from fedloom.federation.tasks.trajectory import Trajectories, TrajectoryTask
 from fedloom.models.layers.codes import indicators, static_features
 from fedloom.models.layers.gru import StackedGRU
+from fedloom.models.layers.steps import drawn_kind, picked_steps, side_by_side
 
 CODE = 16
 SLOPE = 0.2
@@ -137,15 +138,23 @@ class Mechanisms(nn.Module):
 
     def forward(self, batch: Trajectories) -> Tensor:
         """Logits of the logged outcomes, [B, L]."""
-        return self._logits(batch, batch.t)
+        x, summary = self._histories(batch)
+        return self.outcome_logit(x, summary, batch.a, batch.t)
 
     def potentials(self, batch: Trajectories, actions: Tensor) -> Tensor:
         """Logits of the outcome under each of ``actions`` [A] at the logged histories, [B, L, A]."""
-        return torch.stack([self._logits(batch, action.expand_as(batch.t)) for action in actions], -1)
+        x, summary = self._histories(batch)
+        under = [self.outcome_logit(x, summary, batch.a, action.expand_as(batch.t)) for action in actions]
+        return torch.stack(under, -1)
 
-    def _logits(self, batch: Trajectories, t: Tensor) -> Tensor:
-        x = self.static(batch)[:, None].expand(-1, t.shape[1], -1)
-        return self.outcome_logit(x, self.summaries(batch), batch.a, t)
+    def _histories(self, batch: Trajectories) -> tuple[Tensor, Tensor]:
+        """Static features and summaries of every step, [B, L, width]."""
+        return self.static(batch)[:, None].expand(-1, batch.t.shape[1], -1), self.summaries(batch)
+
+    def simulate(self, batch: Trajectories, plans_PBW: Tensor, first: int, noise: Tensor, luck: Tensor) -> Tensor:
+        """Outcome probabilities [P, B, M, W] under plans from step ``first`` of the logged histories on."""
+        known = self.static(batch), self.summaries(batch)[:, first], batch.a[:, first]
+        return self.rollout(*side_by_side(plans_PBW, noise, luck, *known))
 
     def rollout(self, x: Tensor, summary: Tensor, a: Tensor, plan: Tensor, noise: Tensor, luck: Tensor) -> Tensor:
         """Outcome probabilities [..., W] when the actions of ``plan`` [..., W] are taken from here on.
@@ -169,7 +178,7 @@ class Mechanisms(nn.Module):
         for z, u_t, u_y in zip(noise.unbind(1), luck_t.unbind(1), luck_y.unbind(1), strict=True):
             a = self.next_context(x, summary, z)
             policy = self.action(x, summary, a).softmax(-1)
-            t = (policy.cumsum(-1) < u_t[:, None]).sum(-1).clamp(max=self.actions - 1)
+            t = drawn_kind(policy, u_t)
             y = (u_y < torch.sigmoid(self.outcome_logit(x, summary, a, t))).to(a.dtype)
             for name, value in (("a", a), ("t", t), ("y", y)):
                 drawn[name].append(value)
@@ -182,8 +191,7 @@ class Mechanisms(nn.Module):
 
     def picked(self, batch: Trajectories, pick_BP: Tensor) -> tuple[Slice, Tensor]:
         """P steps of every sequence, and how much each counts [B, P]; weights sum to 1 over the steps that exist."""
-        longest = batch.t.shape[1]
-        at_BP = (pick_BP * batch.mask.sum(1, keepdim=True)).long().clamp(max=longest - 1)
+        at_BP = picked_steps(batch.mask, pick_BP)
 
         def taken(values: Tensor) -> Tensor:
             return values.gather(1, at_BP[..., None].expand(-1, -1, values.shape[-1]))

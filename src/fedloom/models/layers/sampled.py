@@ -18,6 +18,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from fedloom.federation.method import Clients, Moment
 from fedloom.federation.stack import Bound
 from fedloom.federation.tasks.trajectory import Trajectories, TrajectoryTask
+from fedloom.models.layers.steps import masked_mean
 
 CODE = 16  # width of every table of ids
 REACH = 4.0  # scaled contexts within so many standard deviations are drawn; what lies beyond, little, is cut
@@ -68,6 +69,12 @@ class Drawn(nn.Module):
         return torch.where(self.binary, a.round(), (2 * a - 1) * REACH), drawn[..., -1]
 
 
+def read_out(memory: nn.Module, leave: nn.Module, u_KBLF: Tensor) -> Tensor:
+    """What ``leave`` makes of every state of ``memory`` [K, B, L, outputs], run over K kinds of the same sequences."""
+    found: Tensor = leave(memory(u_KBLF.flatten(0, 1).permute(1, 2, 0)).permute(2, 0, 1))
+    return found.unflatten(0, u_KBLF.shape[:2])
+
+
 class Generator(Protocol):
     """A net that draws step by step; any number of axes stand in front of every last one."""
 
@@ -84,11 +91,6 @@ class Generator(Protocol):
         self, state: tuple[Tensor, ...], static: Tensor, t: Tensor, z: Tensor
     ) -> tuple[tuple[Tensor, ...], Tensor]:
         """The state after a step of action ``t`` [...] and noise [..., D], and what is drawn there [..., F]."""
-
-
-def masked_mean(values_BL: Tensor, mask_BL: Tensor) -> Tensor:
-    """The mean over the steps that exist."""
-    return (values_BL * mask_BL).sum() / mask_BL.sum().clamp(min=1)
 
 
 def called(logits_BL: Tensor, real: float, mask_BL: Tensor) -> Tensor:
