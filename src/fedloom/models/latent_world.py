@@ -289,5 +289,5 @@ def _moments(world: LatentWorld, latent: Tensor, mask: Tensor) -> dict[str, Tens
         for kind, powers in (("mean", values), ("square", values.square())):
             old = getattr(world, f"{name}_{kind}")
             new = (powers * weight[..., None]).sum((0, 1)) / total.clamp(min=1)
-            buffers[f"{name}_{kind}"] = torch.where(total > 0, torch.lerp(old, new, MEMORY), old)
+            buffers[f"{name}_{kind}"] = torch.where(total > 0, torch.lerp(old, new.to(old.dtype), MEMORY), old)
     return buffers

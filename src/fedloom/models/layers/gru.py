@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedloom.models.layers.lstm import Mapped, as_rows, to_front
+from fedloom.models.layers.lstm import Mapped, as_rows, full_products, to_front
 
 
 class StackedGRU(nn.Module):
@@ -35,7 +35,9 @@ class StackedGRU(nn.Module):
     def forward(self, x_TFB: Tensor) -> Tensor:
         """States [T, D, B] of the top layer after every step, from a zero state."""
         for layer in range(self.layers):
-            x_TFB, _ = _Layer.apply(x_TFB, *self._weights(layer))
+            weights = self._weights(layer)
+            with full_products(x_TFB):
+                x_TFB, _ = _Layer.apply(x_TFB.to(weights[0].dtype), *weights)
         return x_TFB
 
     def step(self, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -102,7 +104,8 @@ class _Layer(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, ...]:
-        found: tuple[Tensor, ...] = _Gradient.apply(*ctx.saved_tensors, grad)
+        with full_products(grad):
+            found: tuple[Tensor, ...] = _Gradient.apply(*ctx.saved_tensors, grad)
         return found
 
     @staticmethod

@@ -107,7 +107,7 @@ class _Layer(torch.autograd.Function):
         lead, hidden = w_hh.shape[:-2], w_hh.shape[-1]
         x, w_ih, w_hh, bias = as_rows(x, 3), as_rows(w_ih, 2), as_rows(w_hh, 2), as_rows(bias, 1)
         states = x.new_empty((*x.shape[:2], hidden, x.shape[-1]))
-        with _full_products(x):
+        with full_products(x):
             for rows in _chunks(x, hidden):
                 _run(x[rows], w_ih[rows], w_hh[rows], bias[rows], states[rows], reverse)
         return states.view(*lead, *states.shape[1:])
@@ -137,7 +137,7 @@ class _Gradient(torch.autograd.Function):
         flat = [as_rows(x, 3), as_rows(w_ih, 2), as_rows(w_hh, 2), as_rows(bias, 1)]
         states, grad = as_rows(states, 3), as_rows(grad, 3)
         out = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in flat]
-        with _full_products(x):
+        with full_products(x):
             for rows in _chunks(flat[0], states.shape[-2]):
                 given = (flat[0][rows], flat[1][rows], flat[2][rows], flat[3][rows])
                 _run_back(*given, states[rows], grad[rows], [t[rows] for t in out], reverse)
@@ -153,7 +153,7 @@ class _Gradient(torch.autograd.Function):
         return _Gradient.apply(*to_front(info.batch_size, in_dims[:-1], tuple(tensors)), reverse), (0, 0, 0, 0)
 
 
-def _full_products(x: Tensor) -> torch.autocast:
+def full_products(x: Tensor) -> torch.autocast:
     """Sums over many steps keep the precision of the weights, whatever products have elsewhere."""
     return torch.autocast(x.device.type, enabled=False)
 

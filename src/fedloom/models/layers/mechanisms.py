@@ -34,8 +34,9 @@ class Mechanism(nn.Module):
         self.last = nn.Linear(width, outputs)
 
     def forward(self, *parts: Tensor) -> Tensor:
-        h = relu(self.first_norm(self.first(torch.cat(parts, -1))))
-        found: Tensor = self.last(relu(self.second_norm(self.second(h))))
+        full = self.first_norm.weight.dtype  # that of the norms' gradient, whatever products have
+        h = relu(self.first_norm(self.first(torch.cat(parts, -1)).to(full)))
+        found: Tensor = self.last(relu(self.second_norm(self.second(h).to(full))))
         return found
 
 

@@ -40,7 +40,7 @@ class GRU(nn.Module):
 
     def forward(self, u_BTF: Tensor) -> Tensor:
         """States [B, T, D] after every step, from a zero state."""
-        h_BD = u_BTF.new_zeros((u_BTF.shape[0], self.hidden))
+        h_BD = u_BTF.new_zeros((u_BTF.shape[0], self.hidden), dtype=self.bias_hh_l0.dtype)
         states = []
         for gates_BG in self.gates(u_BTF).unbind(1):
             h_BD = self.step(gates_BG, h_BD)
