@@ -17,6 +17,7 @@ from fedloom.report.shown import Shown, of_run, runs_in
 
 ROW_HEIGHT, AROUND = 0.2, 0.75
 """Inches of a method, and of title and axis of a panel."""
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ def rank_diagram(shown: Shown, options: RankOptions) -> Figure:
         found = ranks(table.to_numpy(dtype=np.float64), options.largest)
         _panel(ax, shown, list(table.columns), found)
         unsure = "p < 0.001" if found.p < 0.001 else f"p = {found.p:.3f}"
-        of = f"{shown.label(dataset)}: {found.blocks} clients, CD {found.critical:.2f}"
-        ax.set_title(f"{of}, Friedman {unsure}", loc="left")
+        sizes = f"{found.blocks} clients", f"CD {found.critical:.2f}", f"Friedman {unsure}"
+        together = ", ".join(size.replace(" ", NO_BREAK) for size in sizes)  # a line may break between them alone
+        ax.set_title(f"{shown.label(dataset)}: {together}", loc="left")
     axes[-1, 0].set_xlabel(f"mean rank by {shown.names.word(options.metric)}, 1 is the best")
     notes = told(
         shown,
