@@ -28,7 +28,8 @@ def test_methods_stand_in_the_order_of_their_mean_rank_without_those_that_diverg
     axes = diagram(workshop).drawn.axes
     assert len(axes) == 1  # one method alone has no rank
     assert [label.get_text() for label in axes[0].get_yticklabels()] == ["Atlas", "FedAvg", "Local"]
-    assert axes[0].get_title(loc="left").startswith("METR-LA: 3 clients, CD ")
+    title = axes[0].get_title(loc="left").replace("\N{NO-BREAK SPACE}", " ")
+    assert title.startswith("METR-LA: 3 clients, CD ")
 
 
 def test_a_method_lower_in_one_seed_and_higher_in_another_is_ranked_by_its_mean(workshop: Workshop) -> None:
