@@ -1,7 +1,7 @@
 """Write the page that shows every artifact: one HTML file that needs nothing beside it.
 
 python scripts/page.py --scale quick --studies NAME=TITLE... --artifacts STEM... --runs DIR... --panels DIR...
-    --claims STEM... --notes PAGE... --licences NAME=TITLE... --names config/names.yaml --labels JSON
+    --claims STEM... --notes PAGE... --files FILE... --licences NAME=TITLE... --names config/names.yaml --labels JSON
     --out results/report.html
 """
 
@@ -23,6 +23,7 @@ def run() -> None:
     parser.add_argument("--artifacts", required=True, nargs="+", type=Path, help="paths without endings")
     parser.add_argument("--claims", nargs="*", default=[], type=Path, help="paths of tables of claims, without endings")
     parser.add_argument("--notes", nargs="*", default=[], type=Path, help="pages of studies, each named as its study")
+    parser.add_argument("--files", nargs="*", default=[], type=Path, help="notes of raw files and tables, to be hashed")
     parser.add_argument("--runs", required=True, nargs="+", type=Path, help="folders of all runs that are shown")
     parser.add_argument("--panels", required=True, nargs="+", type=Path, help="folders of their panels")
     named = "dataset, its title and licence"
@@ -33,7 +34,8 @@ def run() -> None:
     a = parser.parse_args()
     titles, licences = (dict(each.split("=", 1) for each in named) for named in (a.studies, a.licences))
     printed = read_names(a.names), a.labels
-    write_text(a.out, page(a.scale, titles, a.artifacts, a.runs, a.panels, licences, *printed, a.claims, a.notes))
+    beside = a.claims, a.notes, a.files
+    write_text(a.out, page(a.scale, titles, a.artifacts, a.runs, a.panels, licences, *printed, *beside))
 
 
 if __name__ == "__main__":

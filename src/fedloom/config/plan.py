@@ -163,7 +163,14 @@ class Plan:
     def page_files(self) -> list[str]:
         """What the page reads: the artifacts, and what these read of runs and panels."""
         files = [(*each.files, *each.run_files, *each.panel_files) for each in self.artifacts]
-        return [*dict.fromkeys(file for of_one in files for file in of_one), NAMES, *self._study_pages]
+        return [*dict.fromkeys(file for of_one in files for file in of_one), NAMES, *self._study_pages, *self._hashed]
+
+    @property
+    def _hashed(self) -> list[str]:
+        """What identifies the data: the notes of the raw files, and the tables that were built."""
+        files = (file for name in self.datasets for file in (*self.raw_files(name), *self._data_files(name)))
+        noted = (file for file in files if file.endswith(".parquet") or file.startswith("results/raw/"))
+        return list(dict.fromkeys(file for file in noted if file.endswith((".parquet", ".json"))))
 
     @property
     def _study_pages(self) -> list[str]:
@@ -188,4 +195,5 @@ class Plan:
             *("--licences", *licences),
             *("--names", NAMES, "--labels", labels_of(self.datasets, self.datasets)),
             *(["--notes", *self._study_pages] if self._study_pages else []),
+            *("--files", *self._hashed),
         ]

@@ -18,8 +18,9 @@ from fedloom.data.described import read_about
 from fedloom.errors import InputError
 from fedloom.report.figure import read_caption
 from fedloom.report.layout import ending
-from fedloom.report.markup import html_table, rendered
+from fedloom.report.markup import rendered
 from fedloom.report.names import Names
+from fedloom.report.page_data import data_section
 from fedloom.report.page_runs import runs_section
 from fedloom.report.shown import read_record
 
@@ -37,14 +38,15 @@ def page(
     labels: Mapping[str, str],
     claims: Sequence[Path] = (),
     notes: Sequence[Path] = (),
+    files: Sequence[Path] = (),
 ) -> str:
     """Return the page (HTML).
 
     ``titles`` maps a study to its title, in order; a stem is the path of an artifact without its ending, in a folder
     named as its study, and so are ``claims``, tables of sentences; ``notes`` are pages (md) named as their studies, of
     which it shows what the paper leaves open and what differs from it; ``licences`` maps a dataset to its title and
-    licence, ``labels`` to its name in print. Raises InputError for an artifact that is neither a table (md) nor a
-    figure (png).
+    licence, ``labels`` to its name in print; ``files`` are raw files' notes and built tables, whose hashes it shows.
+    Raises InputError for an artifact that is neither a table (md) nor a figure (png).
     """
     told = {path.stem: path for path in notes}
     sections = []
@@ -66,7 +68,7 @@ def page(
             f"<p>{_verdicts(records)}</p>",
             f"<nav>{' '.join(links)}</nav></header>\n<main>",
             *sections,
-            _data(reports, licences, labels),
+            data_section(reports, licences, labels, files),
             runs_section(records, printed, names),
             "</main>\n</body>\n</html>\n",
         ]
@@ -116,52 +118,3 @@ def _verdicts(records: Sequence[dict[str, Any]]) -> str:
     seeds = sorted({record["seed"] for record in records})
     ended = f"{lost} of them diverged" if lost else "all of them finished"
     return f"{len(records)} runs, {ended}; seeds {', '.join(str(seed) for seed in seeds)}."
-
-
-def _data(reports: Sequence[dict[str, Any]], licences: Mapping[str, str], labels: Mapping[str, str]) -> str:
-    """A table for each family of data there is; what data say of themselves tells which family's they are."""
-    panels, sequences, series = ([r for r in reports if key in r] for key in ("nodes", "owners", "domains"))
-    tables = []
-    if panels:
-        header = ["Dataset", "Part", "Steps", "Nodes", "Interval", "Unit", "Missing", "Repairs"]
-        rows = [_who(report, labels) + _panel(report) for report in panels]
-        tables.append(html_table(header, rows, numbers=(2, 3, 4, 6)))
-    if sequences:
-        header = ["Dataset", "Part", "Sequences", "Owners", "Longest", "Actions", "Outcome", "Left out"]
-        rows = [_who(about, labels) + _sequences(about) for about in sequences]
-        tables.append(html_table(header, rows, numbers=(2, 3, 4, 5)))
-    if series:
-        header = ["Federation", "Part", "Client", "Domain", "Series", "Points", "Missing", "Cleaned", "Left out"]
-        rows = []
-        for about in series:
-            clients = [_client(about, client) for client in about["clients"]]
-            rows += [(_who(about, labels) if i == 0 else ["", ""]) + client for i, client in enumerate(clients)]
-        tables.append(html_table(header, rows, numbers=(4, 5, 6)))
-    rows = [[labels.get(name, name), licence] for name, licence in licences.items()]
-    tables.append(html_table(["Dataset", "Title and licence"], rows, numbers=()))
-    return f'<section id="data">\n<h2>Data</h2>\n{"".join(tables)}\n</section>'
-
-
-def _who(about: dict[str, Any], labels: Mapping[str, str]) -> list[str]:
-    return [labels.get(about["dataset"], about["dataset"]), about["part"] or "the whole"]
-
-
-def _panel(report: dict[str, Any]) -> list[str]:
-    steps, nodes, interval = f"{report['rows']:,}", f"{report['nodes']:,}", f"{report['interval_minutes']} min"
-    return [steps, nodes, interval, report["unit"], f"{report['missing_share']:.2%}", _counts(report["repairs"])]
-
-
-def _sequences(about: dict[str, Any]) -> list[str]:
-    sizes = [f"{about[key]:,}" for key in ("rows", "owners", "longest", "actions")]
-    return [*sizes, about["unit"], _counts(about["exclusions"])]
-
-
-def _client(about: dict[str, Any], client: str) -> list[str]:
-    seen = " (seen by a downstream task)" if client in about["seen"] else ""
-    sizes = [f"{about['counts'][client][key]:,}" for key in ("series", "points", "missing")]
-    done = [_counts(about[key].get(client, {})) for key in ("cleaned", "exclusions")]
-    return [client + seen, about["domains"][client], *sizes, *done]
-
-
-def _counts(done: dict[str, int]) -> str:
-    return "; ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in sorted(done.items()) if n) or "none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import shutil
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 
 from fedloom.config.names import read_names
+from fedloom.data.raw import Note, land, note_path
 from fedloom.errors import InputError
 from fedloom.report.figure import style, write_figure
 from fedloom.report.layout import Cell, Table, write_table
@@ -127,6 +129,21 @@ def test_what_differs_from_a_paper_stands_with_its_study(built: Workshop, tmp_pa
     assert "<h3>What differs</h3>" in shown
     assert "Seeds are <strong>ours</strong>." in shown
     assert "What it reproduces" not in shown
+
+
+def test_hashes_of_raw_files_and_of_built_tables_stand_beside_the_data(built: Workshop, tmp_path: Path) -> None:
+    raw, table = tmp_path / "raw" / "metr-la" / "values", tmp_path / "data" / "metr-la" / "panel" / "values.parquet"
+    for path, content in ((raw, b"raw"), (table, b"built")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    land(raw, raw, Note("h5", hashlib.sha256(b"raw").hexdigest(), "mirror", "metr-la.h5"))
+    named = LICENCES, read_names(CONFIG / "names.yaml"), {"metr-la": "METR-LA"}
+    shown = page("quick", {}, [], built.runs, built.panels, *named, files=[note_path(raw), table])
+    for row in (
+        ("METR-LA", "metr-la.h5", "mirror", hashlib.sha256(b"raw").hexdigest()),
+        ("METR-LA", "panel/values.parquet", "built here", hashlib.sha256(b"built").hexdigest()),
+    ):
+        assert "".join(f"<td>{cell}</td>" for cell in row) in shown
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
