@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,9 @@ from fedloom.report.layout import EMPTY, Cell, Mark
 from fedloom.report.names import Run, run_of
 
 DECIMALS = 3
+LOST = re.compile(r" \[\d+/\d+\]")
 UNVERIFIED = "verified=no"
+AHEAD = "†: does not compete and is not ranked, but is ahead of the best that is."
 
 Column = Mapping[Any, Cell]
 """Row -> cell. A row is a method's variant (``Run``), or the name (``str``) of one that no method makes."""
@@ -92,28 +95,32 @@ def marked(
     rankings: Collection[Collection[str]] = (("",),),
     decimals: int = DECIMALS,
     largest: bool = False,
-) -> dict[Run, Cell]:
+    beside: Mapping[str, pd.DataFrame] | None = None,
+) -> dict[Any, Cell]:
     """Return the cells of ``frame`` by run, best and second of every ranking marked (see ``rank``).
 
     Without ``groups`` all rows are ranked together. The smallest value is the best, or with ``largest`` the largest.
+    ``beside`` are rows that no method makes, by name: they compete with nothing, and each has the cell of its first.
     """
     by_run = frame.set_index(["method", "variant"])
-    rows: dict[Run, pd.Series] = {run: by_run.loc[run] for run in by_run.index}
-    marks = rank(rows, dict.fromkeys(rows, "") if groups is None else groups, rankings, decimals, largest)
-    return {run: Cell(text(row, decimals), marks.get(run, "")) for run, row in rows.items()}
+    rows: dict[Any, pd.Series] = {run: by_run.loc[run] for run in by_run.index}
+    grouped: dict[Any, str] = dict.fromkeys(rows, "") if groups is None else dict(groups)
+    rows |= {name: found.iloc[0] for name, found in (beside or {}).items() if len(found)}
+    marks = rank(rows, grouped, rankings, decimals, largest)
+    return {key: Cell(text(row, decimals), marks.get(key, "")) for key, row in rows.items()}
 
 
 def rank(
-    rows: Mapping[Run, pd.Series],
-    groups: Mapping[Run, str],
+    rows: Mapping[Any, pd.Series],
+    groups: Mapping[Any, str],
     rankings: Collection[Collection[str]],
     decimals: int,
     largest: bool = False,
-) -> dict[Run, Mark]:
+) -> dict[Any, Mark]:
     """Return the marks of rows; equal printed values share one. A method that lost a seed is not ranked.
 
-    Best and second are marked within each collection of groups in ``rankings``; rows of no ranking that come out
-    ahead of the best of the first one are marked too.
+    Best and second are marked within each collection of groups in ``rankings``; rows of no ranking, or of no group,
+    that come out ahead of the best of the first one are marked too.
     """
     sign = -1 if largest else 1
     values = {
@@ -121,15 +128,15 @@ def rank(
         for run, row in rows.items()
         if not np.isnan(row["ours_mean"]) and not row["diverged"]
     }
-    marks: dict[Run, Mark] = {}
+    marks: dict[Any, Mark] = {}
     for position, ranking in enumerate(rankings):
-        inside = {run: value for run, value in values.items() if groups[run] in ranking}
+        inside = {run: value for run, value in values.items() if groups.get(run) in ranking}
         places = sorted(set(inside.values()))
         for mark, value in zip(("best", "second"), places[:2] if len(inside) > 1 else [], strict=False):
-            marks |= {run: mark for run, found in inside.items() if found == value}  # type: ignore[misc]
+            marks |= {run: mark for run, found in inside.items() if found == value}
         if position == 0 and places:
             ranked = {group for names in rankings for group in names}
-            marks |= {run: "ahead" for run, v in values.items() if groups[run] not in ranked and v < places[0]}
+            marks |= {run: "ahead" for run, v in values.items() if groups.get(run) not in ranked and v < places[0]}
     return marks
 
 
@@ -137,8 +144,10 @@ def explained(cells: Collection[Cell]) -> str:
     """Say what the marks mean that there are among ``cells``."""
     sentences = [
         "Best in bold, second underlined." if any(cell.mark == "best" for cell in cells) else "",
-        "†: not ranked, but ahead of the best that is." if any(cell.mark == "ahead" for cell in cells) else "",
-        "[n/m]: n of m seeds finished, the others diverged." if any("[" in cell.text for cell in cells) else "",
+        "†: not ranked, as it does not compete, but ahead of the best that is."
+        if any(cell.mark == "ahead" for cell in cells)
+        else "",
+        "[n/m]: n of m seeds finished, the others diverged." if any(LOST.search(cell.text) for cell in cells) else "",
     ]
     return " ".join(sentence for sentence in sentences if sentence)
 

@@ -206,7 +206,7 @@ def test_traffic_is_not_a_mean_over_models_of_different_sizes(studio: Studio) ->
 def test_a_federated_method_that_is_beaten_from_outside_has_its_mark_explained(studio: Studio) -> None:
     studio.run("wheels", "centralised", "base", 0.1)
     notes = drawn(studio.show("table1")).notes
-    assert "†: not ranked" in notes
+    assert "†: does not compete" in notes
 
 
 def test_table_4_says_where_the_naive_rows_are_beaten(studio: Studio) -> None:

@@ -9,11 +9,13 @@ import pandas as pd
 from fedloom.report.captions import told
 from fedloom.report.causal.intervals import EXPLAINED, bracketed, over_seeds
 from fedloom.report.causal.marks import marked_runs, rules
-from fedloom.report.cells import DECIMALS, Column, Columns, first, marked, published_column
+from fedloom.report.cells import DECIMALS, Column, Columns, explained, marked, published_column
 from fedloom.report.layout import Cell, Table
 from fedloom.report.names import Run
 from fedloom.report.numbers import pick, published, tidy
 from fedloom.report.shown import Shown, runs_in
+
+Rows = list[tuple[str, str, list[Cell]]]
 
 NEEDS_NO_MODEL = "Without a model"
 REFERENCES = ("constant_effect", "zero_effect", "naive", "oracle")
@@ -43,16 +45,16 @@ def effects(shown: Shown) -> Table:
                 cells = published_column(printed[printed["metric"] == known[0]])
                 columns.add(shown.label(dataset), f"{title.removeprefix('root ')}, paper", cells)
     marks = marked_runs(frame[frame["dataset"].isin(datasets)])
-    rows = [(group, shown.names.run(run) + marks.get(run, ""), columns.row(run)) for run, group in groups.items()]
+    rows: Rows = [(group, shown.names.run(run) + marks.get(run, ""), columns.row(run)) for run, group in groups.items()]
     rows += [(NEEDS_NO_MODEL, shown.names.word(name), columns.row(name)) for name in REFERENCES]
-    return Table(columns.header, rows, shown.caption, _notes(shown, frame, rules(marks.values())), frame)
+    return Table(columns.header, rows, shown.caption, _notes(shown, frame, rows, rules(marks.values())), frame)
 
 
 def heterogeneity(shown: Shown) -> Table:
     """Set the errors of ``effects`` on datasets that differ in how clients differ one below the other."""
     frame = over_seeds(shown, tidy(shown))
     datasets, groups = _judged(shown, frame)
-    rows: list[tuple[str, str, list[Cell]]] = []
+    rows: Rows = []
     seen: list[str] = []
     for dataset in datasets:
         marks = marked_runs(frame[frame["dataset"] == dataset])
@@ -65,7 +67,7 @@ def heterogeneity(shown: Shown) -> Table:
         there = {key for column in columns.cells for key in column}
         rows += [(_dealt(shown, dataset), label, columns.row(key)) for key, label in labels.items() if key in there]
     header = [("", title) for title, *_ in COLUMNS]
-    return Table(header, rows, shown.caption, _notes(shown, frame, rules(seen)), frame, ("Data set", "Method"))
+    return Table(header, rows, shown.caption, _notes(shown, frame, rows, rules(seen)), frame, ("Data set", "Method"))
 
 
 def _dealt(shown: Shown, dataset: str) -> str:
@@ -93,19 +95,20 @@ def _column(frame: pd.DataFrame, dataset: str, wanted: dict[str, str], groups: d
     decimals = SQUARES if wanted["metric"] == "pehe_mse" else DECIMALS
     of = pick(frame[frame["dataset"] == dataset], unit="pooled", **wanted)
     mine = pick(of, prediction="")
-    own = bracketed(marked(mine, groups, [set(groups.values())], decimals), mine, decimals)
-    return {**own, **{name: first(pick(of, prediction=name), decimals) for name in REFERENCES}}
+    beside = {name: pick(of, prediction=name) for name in REFERENCES}
+    return bracketed(marked(mine, groups, [set(groups.values())], decimals, beside=beside), mine, decimals)
 
 
-def _notes(shown: Shown, frame: pd.DataFrame, *sentences: str) -> str:
+def _notes(shown: Shown, frame: pd.DataFrame, rows: Rows, *sentences: str) -> str:
     errors = pick(frame, metric="pehe_root_se", scope="window")["ours_mean"].dropna()
     floor = f"Simulated draws leave a standard error of at most {errors.max():.4f} in root PEHE." if len(errors) else ""
     return told(
         shown,
         "Window: Always against Never from the middle of a sequence to its end, history before it as logged; step: on "
         "against off at one step of a logged history. Root PEHE is the root of the mean squared error of units' "
-        "effects and cannot be below the error of the mean effect. Value error: mean over the four policies. Best in "
-        "bold, second underlined. Mean ± standard deviation over seeds.",
+        "effects and cannot be below the error of the mean effect. Value error: mean over the four policies. Mean ± "
+        "standard deviation over seeds.",
+        explained([cell for _, _, cells in rows for cell in cells]),
         EXPLAINED,
         floor,
         *sentences,

@@ -7,7 +7,7 @@ import pandas as pd
 from fedloom.report.captions import told
 from fedloom.report.causal.intervals import EXPLAINED, bracketed, over_seeds
 from fedloom.report.causal.marks import collapsed, rules
-from fedloom.report.cells import Column, Columns, first, marked, published_column
+from fedloom.report.cells import Column, Columns, explained, marked, published_column
 from fedloom.report.layout import Table
 from fedloom.report.names import Run
 from fedloom.report.numbers import pick, published, tidy
@@ -61,7 +61,8 @@ def utility(shown: Shown) -> Table:
         "real test sequences; X, and where a method does not generate them actions and contexts, are real rows in the "
         "generated set. Factual: the model's own probability of the observed outcomes. A constant 0.5 has RMSE 0.500 "
         "on outcomes 0 and 1, whatever the data; AUC above 0.5 and RMSE below the base rate's are the least that a "
-        "useful model shows. Best of each dataset in bold, second underlined.",
+        "useful model shows. Methods are ranked by dataset.",
+        explained([cell for _, _, cells in rows for cell in cells]),
         EXPLAINED,
         rules(lost.values()),
     )
@@ -78,6 +79,5 @@ def downstream(frame: pd.DataFrame, metric: str, unit: str = "pooled") -> pd.Dat
 
 def _column(of: pd.DataFrame, metric: str, unit: str) -> Column:
     mine = downstream(of, metric, unit)
-    own = bracketed(marked(mine, largest=metric.endswith("auc")), mine)
-    beside = {name: first(pick(of, metric=metric, unit=unit, **wanted)) for name, wanted in REFERENCES.items()}
-    return {**own, **beside}
+    beside = {name: pick(of, metric=metric, unit=unit, **wanted) for name, wanted in REFERENCES.items()}
+    return bracketed(marked(mine, largest=metric.endswith("auc"), beside=beside), mine)

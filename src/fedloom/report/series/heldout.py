@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fedloom.report.captions import steps, told
-from fedloom.report.cells import alike, first, marked, published_cell, transcribed
+from fedloom.report.cells import alike, explained, marked, published_cell, transcribed
 from fedloom.report.layout import EMPTY, Cell, Table
 from fedloom.report.names import Run
 from fedloom.report.numbers import pick, published
@@ -17,6 +19,7 @@ from fedloom.report.shown import Shown, of_run
 
 METRICS = ("mse", "mae")
 NAIVE = ("seasonal_naive", "window_mean")
+UNSEEN = "zero-shot "
 INDEX = ("Set", "Horizon")
 BEATS = {(True, True): "beats both", (True, False): "beats naive", (False, True): "beats mean", (False, False): "loses"}
 """Whether an error is below that of seasonal naive, and of the past mean -> in words."""
@@ -41,8 +44,8 @@ def zero_shot(shown: Shown, options: ZeroShotOptions) -> Table:
     rows: list[Row] = []
     for dataset, target, horizon in _places(shown, frame):
         at = pick(frame, dataset=dataset, target=target, horizon=horizon)
-        cells = _ranked(at, runs, "forecast")
-        cells += [first(pick(alike(pick(at, prediction=name)), metric=m)) for name in NAIVE for m in METRICS]
+        beside = {name: alike(pick(at, prediction=name)) for name in NAIVE}
+        cells = _ranked(at, [*runs, *NAIVE], "forecast", beside)
         cells.append(Cell(_verdict(shown, at)))
         paper = published(shown, dataset=target, horizon=horizon)
         cells += [published_cell(pick(paper, metric=metric)) for metric in METRICS]
@@ -52,9 +55,9 @@ def zero_shot(shown: Shown, options: ZeroShotOptions) -> Table:
         shown,
         "Errors on data scaled by the training part; look-back: the model's window; a suffix of hidden tokens is "
         "filled in, beyond half a window in blocks that are fed back. At most 512 windows of a set and horizon, evenly "
-        "over the test part, first and last among them. Mean: over horizons. Best of ours in bold, second underlined. "
-        "Seasonal naive repeats the last season, where there is none the last value; window mean: the mean of the "
-        "look-back.",
+        "over the test part, first and last among them. Mean: over horizons. Seasonal naive repeats the last season, "
+        "where there is none the last value; window mean: the mean of the look-back.",
+        _explained(rows),
         _starred(rows),
         _beaten(shown, frame),
         steps(shown),
@@ -72,12 +75,13 @@ def full_shot(shown: Shown) -> Table:
     rows: list[Row] = []
     for dataset, target, horizon in _places(shown, frame):
         at = pick(frame, dataset=dataset, target=target, horizon=horizon)
-        cells = _ranked(at, runs, "full_shot")
+        beside = {f"{UNSEEN}{run}": of_methods(of_run(at, run), task="forecast", metric="mse") for run in runs}
+        beside[NAIVE[0]] = pick(alike(pick(at, prediction=NAIVE[0])), metric="mse")
+        cells = _ranked(at, runs, "full_shot", beside)
         for i, run in enumerate(runs):
             if of_methods(of_run(at, run), task="full_shot").empty:
                 cells[len(METRICS) * i] = _null(frame, dataset, run)
-            cells.append(first(of_methods(of_run(at, run), task="forecast", metric="mse")))
-        cells.append(first(alike(pick(at, prediction="seasonal_naive", metric="mse"))))
+        cells += _ranked(at, list(beside), "full_shot", beside)[:: len(METRICS)]
         paper = published(shown, dataset=target)
         paper = paper if horizon == "all" else paper.iloc[:0]
         cells += [published_cell(pick(paper, metric=metric)) for metric in METRICS]
@@ -86,7 +90,8 @@ def full_shot(shown: Shown) -> Table:
         shown,
         "One epoch over at most as many windows of the training part as the scale says, spread evenly; same windows, "
         "order and new head (flattened tokens to the horizon, from 0) for every method: only the start weights differ. "
-        "The better of a linear probe and of training all weights, by validation. Best in bold, second underlined.",
+        "The better of a linear probe and of training all weights, by validation.",
+        _explained(rows),
         _starred(rows),
         _tested(frame),
         steps(shown),
@@ -121,10 +126,17 @@ def _named(shown: Shown, dataset: str, target: str, horizon: str) -> tuple[str, 
     return group, "mean" if horizon == "all" else horizon
 
 
-def _ranked(at: pd.DataFrame, runs: list[Run], task: str) -> list[Cell]:
-    """The cells of every method and metric, the best and the second of a metric marked."""
-    found = {metric: marked(of_methods(at, task=task, metric=metric)) for metric in METRICS}
-    return [found[metric].get(run, Cell()) for run in runs for metric in METRICS]
+def _ranked(at: pd.DataFrame, keys: Sequence[Any], task: str, beside: Mapping[str, pd.DataFrame]) -> list[Cell]:
+    """The cells of every method, or row ``beside`` them, and metric; the best and the second of a metric marked."""
+    found = {}
+    for metric in METRICS:
+        rows = {name: pick(of, metric=metric) for name, of in beside.items()}
+        found[metric] = marked(of_methods(at, task=task, metric=metric), beside=rows)
+    return [found[metric].get(key, Cell()) for key in keys for metric in METRICS]
+
+
+def _explained(rows: list[Row]) -> str:
+    return explained([cell for _, _, cells in rows for cell in cells])
 
 
 def _null(frame: pd.DataFrame, dataset: str, run: Run) -> Cell:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,10 +46,10 @@ def reconstruction(shown: Shown, options: ReconstructionOptions) -> Table:
     for dataset in shown.datasets:
         for metric in METRICS:
             of = pick(frame, dataset=dataset, metric=metric, **HEADLINE)
-            column: dict[Any, Cell] = {**marked(of_methods(of, form=""), groups, [options.ranked])}
             own = of_methods(of, form="own")
-            column |= {f"{OWN}{run}": first(of_run(own, run)) for run in runs_in(own)}
-            column |= {name: first(alike(pick(of, prediction=name))) for name in FILLS}
+            beside = {f"{OWN}{run}": of_run(own, run) for run in runs_in(own)}
+            beside |= {name: alike(pick(of, prediction=name)) for name in FILLS}
+            column = marked(of_methods(of, form=""), groups, [options.ranked], beside=beside)
             columns.add(shown.label(dataset), shown.names.word(metric), column)
     columns.add("sent up", "MiB a client, round", {run: Cell(_traffic(shown, run)) for run in runs})
     _add_published(shown, columns)
