@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fedloom.data.raw import Raw
+from fedloom.data.stamps import parse_stamps
 from fedloom.errors import InputError
 
 
@@ -47,7 +48,10 @@ def read_lines(raw: Raw, encoding: str = "utf-8") -> list[str]:
 
 
 def read_wide(raw: Raw) -> pd.DataFrame:
-    """A table whose first column holds stamps and whose other columns are nodes, as numbers; pandas' HDF5 too."""
+    """A table whose first column holds stamps and whose other columns are nodes, as numbers; pandas' HDF5 too.
+
+    Its index is in UTC where all stamps have an offset from it, naive where none has.
+    """
     if raw.form == "h5":
         return _read_hdf(raw.path)
     table = read_table(raw, dtype={0: "str"})
@@ -60,19 +64,6 @@ def read_wide(raw: Raw) -> pd.DataFrame:
     if repeated:
         raise InputError(f"{raw.path}: expected each column once, found {repeated[0][:-2]!r} twice")
     return numbers(values, raw.path)
-
-
-def parse_stamps(column: pd.Series, path: Path, pattern: str | None = None) -> pd.DatetimeIndex:
-    """Stamps as a naive index. Raises InputError that names the first row that holds none."""
-    stamps = pd.to_datetime(column, errors="coerce", format=pattern)
-    bad = stamps.isna().to_numpy()
-    if bad.any():
-        row = int(bad.argmax())
-        raise InputError(f"{path}: row {row + 1}: expected a time stamp, found {column.iloc[row]!r}")
-    index = pd.DatetimeIndex(stamps, name="timestamp")
-    if index.tz is not None:
-        raise InputError(f"{path}: expected stamps in local time without a zone, found zone {index.tz}")
-    return index.as_unit("ns")
 
 
 def numbers(values: pd.DataFrame, path: Path) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable
@@ -331,3 +332,14 @@ def test_text_that_is_no_list_of_pairs_is_bad_alone(bad: str) -> None:
     counts, points = parse_polylines(["[[1,2]]", bad, "[[3,4]]"])
     assert counts.tolist() == [1, -1, 1]
     assert points.tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("start", ["01.02.2014", "2014-01-01 00:00+01:00", "soon"])
+def test_a_start_that_is_no_local_stamp_is_refused(start: str) -> None:
+    with pytest.raises(InputError, match=f"hexagons: start: expected a date like .*, found '{re.escape(start)}'"):
+        Hexagons(start, "2014-02-02", TOWN)
+
+
+def test_a_zone_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(InputError, match="panel: timezone: expected a name such as Europe/Vienna, found 'Vienna'"):
+        PanelSettings("town", "vehicles", 60, reader="csv", timezone="Vienna")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedloom.config.dataset import read_dataset
@@ -21,6 +21,7 @@ from fedloom.errors import InputError
 from fedloom.partition.folder import PanelPartition, read_partition
 
 SETTINGS = PanelSettings("mine", "mph", 5, missing=-9999, reader="csv")
+STAMP = "expected a stamp like 2024-03-31, 2024-03-31 14:00 or 2024-03-31T14:00:00\\+02:00"
 VALUES = "time,a,b\n2024-01-01 00:00,1,4\n2024-01-01 00:05,-9999,\n2024-01-01 00:10,0,6\n"
 NODES = "id,lat,lon\na,48.0,11.0\nb,48.1,11.1\n"
 
@@ -69,14 +70,24 @@ def test_positions_can_make_the_graph(build: Build) -> None:
         ("", "values: expected a table, found an empty file"),
         ("time,a\n", "values: expected stamps and at least one node"),
         (VALUES.replace("0,6", "fast,6"), "values: column 'a', row 3: expected a number, found 'fast'"),
-        (VALUES.replace("2024-01-01 00:05", "noon"), "values: row 2: expected a time stamp, found 'noon'"),
+        (VALUES.replace("2024-01-01 00:05", "noon"), f"values: column 'time', row 2: {STAMP}, found 'noon'"),
+        (
+            VALUES.replace("2024-01-01", "04.03.2024"),
+            f"values: column 'time', row 1: {STAMP}, found '04.03.2024 00:00'",
+        ),
+        (
+            VALUES.replace("2024-01-01", "01/04/2024"),
+            f"values: column 'time', row 1: {STAMP}, found '01/04/2024 00:00'",
+        ),
+        (VALUES.replace("2024-01-01 00:10", "2024-02-30 00:10"), f"row 3: {STAMP}, found '2024-02-30 00:10'"),
+        (VALUES.replace("2024-01-01 00:10", "9999-12-31 00:10"), f"row 3: {STAMP}, found '9999-12-31 00:10'"),
+        (VALUES.replace("2024-01-01 00:10", ""), f"row 3: {STAMP}, found 'nan'"),
         (VALUES.replace("a,b", "a,a"), "values: expected each column once, found 'a' twice"),
         (VALUES.replace("1,4", "1,").replace("0,6", "0,"), "mine: node b: expected readings, found none in 3 steps"),
         (VALUES.replace("00:10", "00:07"), "mine: stamps: expected one every 5 minutes, found 2024-01-01 00:07"),
-        (VALUES.replace("00:05", "00:05+01:00"), "values: .* found zone|values: row 2: expected a time stamp"),
         (
-            re.sub(r"(00:\d\d),", r"\1Z,", VALUES),
-            "values: expected stamps in local time without a zone, found zone UTC",
+            VALUES.replace("00:05", "00:05+01:00"),
+            r"row 2: expected a stamp with no offset from UTC, as in row 1, found '2024-01-01 00:05\+01:00'",
         ),
         (VALUES.replace("0,6", "0,6,7,8"), "values: expected csv, found"),
     ],
@@ -85,6 +96,31 @@ def test_a_defect_is_one_line(values: str, line: str, build: Build) -> None:
     with pytest.raises(InputError, match=line) as caught:
         build(values)
     assert "\n" not in str(caught.value)
+
+
+def across_the_change_of_clocks(start: str) -> str:
+    """Six hours of a CSV from ``start`` on as Vienna's clock shows them, each stamp with its offset."""
+    hours = pd.date_range(start, periods=6, freq="h", tz="UTC").tz_convert("Europe/Vienna")
+    return "time,a\n" + "".join(f"{hour.isoformat()},{i}\n" for i, hour in enumerate(hours))
+
+
+@pytest.mark.parametrize("start", ["2024-03-30 23:00", "2024-10-26 22:00"])
+def test_stamps_with_offsets_are_utc_where_no_zone_is_named(start: str, build: Build) -> None:
+    panel = build(across_the_change_of_clocks(start), PanelSettings("mine", "mph", 60, reader="csv"))
+    assert panel.values.index.equals(pd.date_range(start, periods=6, freq="h"))
+    np.testing.assert_array_equal(panel.values["a"], range(6))
+    assert panel.about["repairs"] == {}
+
+
+def test_stamps_with_offsets_are_brought_to_the_clock_that_is_named(build: Build) -> None:
+    settings = PanelSettings("mine", "mph", 60, reader="csv", timezone="Europe/Vienna")
+    rain = "time,rain\n2024-03-31 03:00,7\n"
+    spring = build(across_the_change_of_clocks("2024-03-30 23:00"), settings, features=rain)
+    assert [f"{stamp:%H}" for stamp in spring.values.index] == ["00", "01", "03", "04", "05", "06"]
+    assert spring.features["rain"].dropna().to_dict() == {pd.Timestamp("2024-03-31 03:00"): 7}
+    autumn = build(across_the_change_of_clocks("2024-10-26 22:00"), settings)
+    assert [f"{stamp:%H}" for stamp in autumn.values.index] == ["00", "01", "02", "03", "04"]
+    np.testing.assert_array_equal(autumn.values["a"], [0, 1, 2, 4, 5])  # of the hour shown twice, the first
 
 
 def test_a_column_that_the_list_of_nodes_does_not_have_is_refused(build: Build) -> None:

@@ -79,7 +79,7 @@ def test_what_is_wrong_is_named_by_row_and_field(old: str, new: str, message: st
 
 def test_stamps_are_times_too(put: Put, tmp_path: Path) -> None:
     stamped = STEPS.replace(",1,", ",2024-01-01 10:00,", 2).replace("ann,2,", "ann,2024-01-01 11:00,")
-    with pytest.raises(InputError, match="row 4: time: expected a number or a stamp, found 3"):
+    with pytest.raises(InputError, match=r"column 'time', row 4: expected a stamp like .*, found '3'"):
         build(put, tmp_path / "a", stamped)
     data = build(put, tmp_path / "b", stamped.replace("ann,3,", "ann,2024-01-02 00:00,"))
     assert [t.tolist() for t in data.table["t"]] == [[0, 1], [1], [2]]

@@ -180,7 +180,7 @@ def test_series_of_another_dataset_are_taken_as_they_are(put: Put, tmp_path: Pat
     [
         ("v\n1\n", {"stamp": "t"}, "expected a column 't', found none"),
         ("v\none\n", {"columns": "v"}, "column 'v', row 1: expected a number, found 'one'"),
-        ("t,v\nnoon,1\n", {"stamp": "t"}, "row 1: expected a time stamp, found 'noon'"),
+        ("t,v\nnoon,1\n", {"stamp": "t"}, "column 't', row 1: expected a stamp like 2024-03-31, .*, found 'noon'"),
         ("name\nx\n", {}, "expected columns of numbers, found name"),
         ("", {}, "expected a table, found an empty file"),
         ("v\n", {"columns": "v"}, "expected series, found none"),

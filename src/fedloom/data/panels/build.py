@@ -22,6 +22,7 @@ from fedloom.data.points.hexagons import hexagon_table
 from fedloom.data.points.readers import READERS as POINT_READERS
 from fedloom.data.points.readers import generated_points
 from fedloom.data.raw import RawFolder
+from fedloom.data.stamps import on_clock
 from fedloom.errors import InputError
 
 
@@ -40,8 +41,11 @@ def build_panel(settings: PanelSettings, raw: Path, progress: Progress = lambda 
 def clean_panel(readings: Readings, settings: PanelSettings) -> Panel:
     """Return the panel of ``readings`` on a regular axis, with what ``settings`` say of nodes, graph and covariates.
 
+    Stamps in UTC are brought to the clock of ``settings.timezone``, and stay UTC's where none is named.
+
     Raises InputError for readings that are not what the settings say.
     """
+    readings = _on_one_clock(readings, settings.timezone)
     readings = with_passive(combined(readings, settings.combine, settings.dataset), settings.passive, settings.dataset)
     readings = with_horizons(readings, settings.horizons, settings.dataset)
     values, repairs = regular(readings.values, settings)
@@ -69,6 +73,15 @@ def clean_panel(readings: Readings, settings: PanelSettings) -> Panel:
             "repairs": repairs,
         },
     )
+
+
+def _on_one_clock(readings: Readings, zone: str | None) -> Readings:
+    shown = {
+        name: table.set_axis(on_clock(pd.DatetimeIndex(table.index), zone), axis=0)
+        for name in ("values", "features")
+        if (table := getattr(readings, name)) is not None
+    }
+    return dataclasses.replace(readings, **shown)
 
 
 def _readings(settings: PanelSettings, raw: RawFolder, progress: Progress) -> Readings:

@@ -10,7 +10,8 @@ import pandas as pd
 from fedloom.data.named import Readers
 from fedloom.data.panels.readings import Readings
 from fedloom.data.raw import Raw, RawFolder
-from fedloom.data.tables import numbers, parse_stamps, read_array, read_table, read_wide
+from fedloom.data.stamps import parse_stamps
+from fedloom.data.tables import numbers, read_array, read_table, read_wide
 from fedloom.errors import InputError
 
 

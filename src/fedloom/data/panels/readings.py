@@ -11,11 +11,11 @@ import pandas as pd
 class Readings:
     """Readings of many places on any time axis, and what is known of the places.
 
-    values: index of naive local stamps, one column a node, raw values.
+    values: index of stamps, naive in local time or in UTC, one column a node, raw values.
     positions: index of node ids, ``lat`` and ``lon`` in degrees; it lists every node that the official data have.
     distances: ``src``, ``dst``, ``distance`` in the unit of the raw file, directed.
     edges: ``src``, ``dst``, ``weight`` where the raw files give the graph itself.
-    features: covariates on stamps of their own; columns ``name`` or ``name/{node}``.
+    features: covariates on stamps of their own, naive or in UTC; columns ``name`` or ``name/{node}``.
     kept_out: how many raw records the reader left out or mended, by reason.
     """
 

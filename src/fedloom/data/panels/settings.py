@@ -10,6 +10,7 @@ from fedloom.data.panels.areas import Areas
 from fedloom.data.panels.regimes import Regimes
 from fedloom.data.points.settings import Hexagons
 from fedloom.data.points.trips import Trips
+from fedloom.data.stamps import is_zone
 from fedloom.errors import InputError
 
 
@@ -59,7 +60,7 @@ class PanelSettings:
     trips: Trips | None = None
     areas: Areas | None = None
     hexagons: Hexagons | None = None
-    timezone: str | None = None  # whose changes of clock the stamps follow
+    timezone: str | None = None  # whose clock, with its changes, the stamps follow
     select: Select = field(default_factory=Select)
     graph: Graph | None = None
     combine: dict[str, tuple[str, ...]] = field(default_factory=dict)  # node -> nodes whose sum it is, in their place
@@ -75,6 +76,8 @@ class PanelSettings:
             raise InputError("panel: hexagons: expected where trips are generated, found none")
         if self.hexagons is not None and (self.regimes is not None or self.areas is not None):
             raise InputError(f"panel: hexagons: expected points of a reader or of trips, found {named[0]}")
+        if self.timezone is not None and not is_zone(self.timezone):
+            raise InputError(f"panel: timezone: expected a name such as Europe/Vienna, found {self.timezone!r}")
         empty = [name for name, covariates in self.passive.items() if not covariates]
         if empty:
             raise InputError(f"panel: passive.{empty[0]}: expected at least one covariate, found none")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from fedloom.data.stamps import is_local
 from fedloom.errors import InputError
 
 
@@ -37,7 +38,8 @@ class Hexagons:
         if self.most is not None and self.most < 1:
             raise InputError(f"hexagons: most: expected at least 1 cell, found {self.most}")
         for name in ("start", "end"):
-            if pd.isna(pd.to_datetime(getattr(self, name), errors="coerce")):
-                raise InputError(f"hexagons: {name}: expected a date or a stamp, found {getattr(self, name)!r}")
+            if not is_local(getattr(self, name)):
+                expected = "a date like 2024-03-31 or a stamp like 2024-03-31 14:00"
+                raise InputError(f"hexagons: {name}: expected {expected}, found {getattr(self, name)!r}")
         if not pd.Timestamp(self.start) < pd.Timestamp(self.end):
             raise InputError(f"hexagons: end: expected a stamp after {self.start}, found {self.end}")

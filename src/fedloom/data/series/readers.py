@@ -14,7 +14,8 @@ import pandas as pd
 from fedloom.data.named import Readers
 from fedloom.data.raw import Raw
 from fedloom.data.series.recordings import Recording
-from fedloom.data.tables import numbers, parse_stamps, read_lines, read_table
+from fedloom.data.stamps import on_clock, parse_stamps
+from fedloom.data.tables import numbers, read_lines, read_table
 from fedloom.errors import InputError
 
 
@@ -32,10 +33,10 @@ def table(
 ) -> list[Recording]:
     """One recording a table (CSV or parquet), one channel a column of numbers.
 
-    ``stamp``: the column of stamps, written as ``pattern``; without it points follow each other evenly from ``start``.
-    ``columns``: the channels, separated by "; "; without it every column that holds numbers. ``label``: a column of
-    anomaly labels. ``missing``: what the file writes for a missing value, beside leaving it empty. ``rows``: how many
-    are read.
+    ``stamp``: the column of stamps, ISO 8601 or written as ``pattern``; without it points follow each other evenly
+    from ``start``. ``columns``: the channels, separated by "; "; without it every column that holds numbers.
+    ``label``: a column of anomaly labels. ``missing``: what the file writes for a missing value, beside leaving it
+    empty. ``rows``: how many are read.
     """
     frame = read_table(raw, nrows=rows, na_values=missing).iloc[:rows]
     named = columns.split("; ") if columns else []
@@ -43,7 +44,7 @@ def table(
     for column in [*named, *apart]:
         if column not in frame.columns:
             raise InputError(f"{raw.path}: expected a column {column!r}, found none")
-    stamps = None if stamp is None else parse_stamps(frame[stamp].astype("str"), raw.path, pattern)
+    stamps = None if stamp is None else on_clock(parse_stamps(frame[stamp], raw.path, pattern), zone=None)
     values = frame[named] if named else frame.drop(columns=apart)
     values = numbers(values, raw.path) if named else values.select_dtypes("number")
     if not len(values.columns):

@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedloom.data.raw import Raw, RawFolder
-from fedloom.data.tables import parse_stamps, read_table
+from fedloom.data.stamps import on_clock, parse_stamps
+from fedloom.data.tables import read_table
 from fedloom.data.trajectories.owners import owner_parts
 from fedloom.data.trajectories.sequences import (
     Codes,
@@ -84,9 +85,7 @@ def _impressions(file: Raw, items: int, affinity: list[str]) -> tuple[pd.DataFra
     refuse_rows(~click.isin((0, 1)), click, file.path, "click", "0 or 1")
     refuse_rows(~((share > 0) & (share <= 1)), share, file.path, "propensity_score", "above 0 and at most 1")
     refuse_rows(~table["position"].isin(POSITIONS), table["position"], file.path, "position", "1, 2 or 3")
-    stamps = parse_stamps(
-        pd.to_datetime(table["timestamp"], format="ISO8601", utc=True).dt.tz_localize(None), file.path
-    )
+    stamps = on_clock(parse_stamps(table["timestamp"], file.path), zone=None)
     refuse_turning_back(pd.Series(stamps), file.path, "timestamp")
     return without_duplicates(table.assign(timestamp=stamps))
 

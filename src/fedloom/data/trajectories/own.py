@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedloom.data.raw import Raw, RawFolder
+from fedloom.data.stamps import parse_stamps
 from fedloom.data.tables import numbers, read_table
 from fedloom.data.trajectories.sequences import Sequences, cut, refuse_rows, without_duplicates
 from fedloom.data.trajectories.table import Steps
@@ -18,8 +19,8 @@ def csv(raw: RawFolder, *, actions: int, longest: int = 50) -> Sequences:
     """Read ``steps`` (owner, time, action, outcome, optionally propensity, then columns of context) and ``owners``
     (owner, then static columns; optional).
 
-    Times (numbers or stamps) never fall within an owner; actions are whole numbers below ``actions``; outcomes lie in
-    [0, 1]. An owner without steps and a row that repeats another are left out and counted.
+    Times (numbers, or stamps in ISO 8601) never fall within an owner; actions are whole numbers below ``actions``;
+    outcomes lie in [0, 1]. An owner without steps and a row that repeats another are left out and counted.
     """
     table, again = _steps(raw.open("steps"), actions)
     context = [name for name in table.columns if name not in [*NEEDED, "propensity"]]
@@ -68,11 +69,9 @@ def _steps(file: Raw, actions: int) -> tuple[pd.DataFrame, int]:
     refuse_rows(~table["outcome"].between(0, 1), table["outcome"], where, "outcome", "a number from 0 to 1")
     share = table["propensity"]
     refuse_rows((share <= 0) | (share > 1), share, where, "propensity", "above 0 and at most 1, or empty")
-    time = (
-        table["time"]
-        if pd.api.types.is_numeric_dtype(table["time"])
-        else pd.to_datetime(table["time"], errors="coerce")
-    )
+    time = table["time"]
+    if not pd.api.types.is_numeric_dtype(time):
+        time = pd.Series(parse_stamps(time, where))
     refuse_rows(time.isna(), table["time"], where, "time", "a number or a stamp")
     before = time.groupby(table["owner"]).shift()
     refuse_rows(time < before, table["time"], where, "time", "one that does not lie before the owner's last")
