@@ -15,6 +15,7 @@ from bench.precision import precision
 from bench.problem import Setting
 from bench.throughput import PEERS, throughput
 from fedloom.artifacts import atomic
+from fedloom.federation.allocator import keep_freed_memory
 from fedloom.federation.devices import choose_device
 
 MODELS = ("mlp", "gru", "atlas")
@@ -68,6 +69,7 @@ def run() -> None:
     if unknown:
         parser().error(f"parts: expected some of {', '.join(PARTS)}, found {min(unknown)!r}")
     choose_device(asked.device)
+    keep_freed_memory()
     torch.set_num_threads(asked.threads)
     base = Setting(rounds=asked.rounds, device=asked.device)
     for part in asked.parts:

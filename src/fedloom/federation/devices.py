@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 
 from fedloom.errors import InputError
+from fedloom.federation.allocator import keep_freed_memory
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,9 @@ def device(name: str, need_mb: int = 0) -> Iterator[torch.device]:
     """The device ``name`` (``auto``, ``cpu``, ``cuda``) to compute on; a GPU is claimed while the context lasts.
 
     ``need_mb`` of GPU memory are claimed, and no more can be used; 0 claims the whole card. Waits for a card that has
-    them. Raises InputError where none can ever have.
+    them. Raises InputError where none can ever have. The process keeps the memory that its tensors give back.
     """
+    keep_freed_memory()
     chosen = choose_device(name)
     if chosen.type != "cuda":
         yield chosen

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from fedloom.models.layers import lstm as layer
+from fedloom.models.layers import through_time
 from fedloom.models.layers.lstm import LSTM, final_states, lstm
 
 INPUTS, HIDDEN, STEPS, BATCH = 3, 5, 9, 4
@@ -60,7 +60,7 @@ def test_final_states_are_those_after_each_directions_last_step() -> None:
 
 @pytest.mark.parametrize("budget", [1, 2**24])
 def test_copies_are_independent_whatever_runs_at_once(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(layer.CHUNK_BYTES, "cpu", budget)
+    monkeypatch.setitem(through_time.CHUNK_BYTES, "cpu", budget)
     modules = [torchs(2, True, seed) for seed in range(6)]
     x = windows(2, 3)
     weights = {n: w.view(2, 3, *w.shape[1:]).requires_grad_() for n, w in stacked(modules).items()}

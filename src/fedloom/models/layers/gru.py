@@ -1,20 +1,18 @@
 """GRUs whose copies run as one program of batched matrix products, over whole sequences and step by step.
 
-Parameters have torch's names and order (reset, update, new), values and gradients are torch's. Axes are [..., T, F, B]
-as those of ``lstm``. A layer keeps its gates, so that its gradient is one small product a step, and those by inputs and
-weights one product for all steps.
+Parameters have torch's names and order (reset, update, new), values and gradients are torch's. Axes are those of
+``through_time``, [..., T, F, B].
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from fedloom.models.layers.lstm import Mapped, as_rows, full_products, to_front
+from fedloom.models.layers.through_time import through_time
 
 
 class StackedGRU(nn.Module):
@@ -35,9 +33,7 @@ class StackedGRU(nn.Module):
     def forward(self, x_TFB: Tensor) -> Tensor:
         """States [T, D, B] of the top layer after every step, from a zero state."""
         for layer in range(self.layers):
-            weights = self._weights(layer)
-            with full_products(x_TFB):
-                x_TFB, _ = _Layer.apply(x_TFB.to(weights[0].dtype), *weights)
+            x_TFB = gru(x_TFB, self._weights(layer))
         return x_TFB
 
     def step(self, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -52,100 +48,102 @@ class StackedGRU(nn.Module):
         return tuple(after)
 
 
+def gru(x_TFB: Tensor, weights: Sequence[Tensor]) -> Tensor:
+    """States [..., T, D, B] of one layer after every step, from a zero state.
+
+    ``weights`` are W_ih [..., 3D, F], W_hh [..., 3D, D] and their biases [..., 3D].
+    """
+    return through_time(_GRU, x_TFB, weights)
+
+
 def _tanh(x: Tensor) -> Tensor:
     return 2 * torch.sigmoid(2 * x) - 1  # torch's tanh takes several times as long on a CPU
 
 
-def _in_order(tensor: Tensor) -> Tensor:
-    """[..., T, F, B] as [T, N, F, B], leading axes as one."""
-    return tensor.reshape(-1, *tensor.shape[-3:]).transpose(0, 1)
+def _joined(w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor) -> Tensor:
+    """Weights [N, 4D, F + D + 1] of input, state and one.
+
+    Rows are reset, update, and the shares of the new state that come from the state and from the input.
+    """
+    both, inputs = 2 * w_hh.shape[-1], w_ih.shape[-1]
+    given, kept = torch.cat([w_ih, b_ih[..., None]], -1), torch.cat([w_hh, b_hh[..., None]], -1)
+    weight = w_hh.new_zeros((len(w_hh), 2 * both, inputs + kept.shape[-1]))
+    weight[:, : both + both // 2, inputs:] = kept
+    weight[:, both + both // 2 :, :inputs] = given[:, both:, :-1]
+    weight[:, both + both // 2 :, -1] = given[:, both:, -1]
+    weight[:, :both, :inputs] = given[:, :both, :-1]
+    weight[:, :both, -1] += given[:, :both, -1]
+    return weight
 
 
-def _before(states_TNDB: Tensor) -> Tensor:
-    """The state that every step finds."""
-    return torch.cat([torch.zeros_like(states_TNDB[:1]), states_TNDB[:-1]])
+class _Gru:
+    """A layer's arithmetic; weights are W_ih [N, 3D, F], W_hh [N, 3D, D] and two biases [N, 3D].
 
-
-class _Layer(torch.autograd.Function):
-    """(x [..., T, F, B], W_ih [..., 3D, F], W_hh [..., 3D, D], b_ih, b_hh [..., 3D]) -> states [..., T, D, B], gates.
-
-    Gates [..., T, 4D, B] are reset, update, twice the state's share of the new one, and the new one.
+    It keeps the gates [N, T, 4D, B]: reset, update, twice the state's share of the new state, and the new state. As
+    tanh(a) = 2 sigmoid(2a) - 1, no tanh is needed, which in torch takes nine times as long on a CPU.
     """
 
-    @staticmethod
-    def forward(x: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor) -> tuple[Tensor, Tensor]:
-        shape, width = x.shape, w_hh.shape[-1]
-        both = 2 * width
-        w_ih, w_hh, b_ih, b_hh = as_rows(w_ih, 2), as_rows(w_hh, 2).clone(), as_rows(b_ih, 1), as_rows(b_hh, 1).clone()
-        for doubled in (w_hh, b_hh):  # tanh(a) = 2 sigmoid(2a) - 1: torch's tanh takes several times as long on a CPU
-            doubled[:, both:] *= 2
-        given = torch.matmul(w_ih, _in_order(x)) + b_ih[..., None]
-        given[..., both:, :] *= 2
-        alone = (given[..., :both, :] + b_hh[:, :both, None], b_hh[:, both:, None].expand_as(given[..., both:, :]))
-        h = x.new_zeros((len(w_hh), width, shape[-1]))
-        states: list[Tensor] = []
-        gates: list[Tensor] = []
-        news: list[Tensor] = []
-        for base, given_new in zip(torch.cat(alone, -2).unbind(), given[..., both:, :].unbind(), strict=True):
-            gate = torch.baddbmm(base, w_hh, h)
-            reset_update, shown = gate.split([both, width], 1)
-            reset, update = reset_update.sigmoid_().chunk(2, 1)
-            new = torch.addcmul(given_new, reset, shown).sigmoid_().mul_(2).sub_(1)
-            h = torch.lerp(new, h, update)
-            for kept, value in ((states, h), (gates, gate), (news, new)):
-                kept.append(value)
-        kept_gates = torch.cat([torch.stack(gates, 1), torch.stack(news, 1)], -2)
-        return torch.stack(states, 1).view(*shape[:-2], width, -1), kept_gates.view(*shape[:-2], 4 * width, -1)
+    kept = 4
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(*inputs[:3], *output)
+    def run(
+        self, x_NTFB: Tensor, weights: Sequence[Tensor], states_NTDB: Tensor, kept: Tensor, order: Sequence[int]
+    ) -> None:
+        """States after every step."""
+        weight, width, hidden = _joined(*weights), x_NTFB.shape[2], states_NTDB.shape[2]
+        weight[:, 2 * hidden :] *= 2
+        given_NKB = x_NTFB.new_ones((len(x_NTFB), weight.shape[-1], x_NTFB.shape[-1]))
+        state = given_NKB[:, width:-1]
+        state.zero_()
+        for step in order:
+            given_NKB[:, :width] = x_NTFB[:, step]
+            gates = kept[:, step].baddbmm_(weight, given_NKB, beta=0)
+            gates[:, : 2 * hidden].sigmoid_()
+            reset, update, shown, new = gates.split(hidden, 1)
+            new.addcmul_(reset, shown).sigmoid_().mul_(2).sub_(1)
+            states_NTDB[:, step] = torch.lerp(new, state, update, out=state)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, ...]:
-        with full_products(grad):
-            found: tuple[Tensor, ...] = _Gradient.apply(*ctx.saved_tensors, grad)
-        return found
+    def run_back(
+        self,
+        x_NTFB: Tensor,
+        weights: Sequence[Tensor],
+        states_NTDB: Tensor,
+        kept: Tensor,
+        grad_NTDB: Tensor,
+        out: Sequence[Tensor],
+        order: Sequence[int],
+    ) -> None:
+        """Backpropagation through time: the gradients by x, W_ih, W_hh and both biases."""
+        weight, width, hidden = _joined(*weights), x_NTFB.shape[2], states_NTDB.shape[2]
+        back = weight[..., :-1].transpose(1, 2).contiguous()
+        zero = torch.zeros_like(states_NTDB[:, 0])
+        given_NKB = x_NTFB.new_ones((len(x_NTFB), weight.shape[-1], x_NTFB.shape[-1]))
+        d_gates = torch.empty_like(kept[:, 0], memory_format=torch.contiguous_format)
+        d_reset, d_update, d_shown, d_new = d_gates.split(hidden, 1)
+        d_x, d_ih, d_hh, d_given_bias, d_state_bias = out
+        d_weight, d_state = torch.zeros_like(weight), zero
+        for step, before in reversed(list(zip(order, [None, *order[:-1]], strict=True))):
+            given_NKB[:, :width] = x_NTFB[:, step]
+            given_NKB[:, width:-1] = state = zero if before is None else states_NTDB[:, before]
+            reset, update, shown, new = kept[:, step].split(hidden, 1)
+            d_state = d_state + grad_NTDB[:, step]
+            passed = torch.addcmul(d_state, d_state, update, value=-1)
+            torch.mul(passed, new, out=d_new)
+            torch.addcmul(passed, d_new, new, value=-1, out=d_new)
+            torch.mul(d_new, reset, out=d_shown)
+            torch.mul(d_shown, shown, out=d_reset).mul_(0.5)
+            d_reset.addcmul_(d_reset, reset, value=-1)
+            torch.sub(state, new, out=d_update).mul_(d_state).mul_(update)
+            d_update.addcmul_(d_update, update, value=-1)
+            d_given = torch.bmm(back, d_gates)
+            d_x[:, step] = d_given[:, :width]
+            d_weight.baddbmm_(d_gates, given_NKB.mT)
+            d_state = torch.addcmul(d_given[:, width:], d_state, update)
+        both = 2 * hidden
+        d_hh.copy_(d_weight[:, : both + hidden, width:-1])
+        d_state_bias.copy_(d_weight[:, : both + hidden, -1])
+        for of_gates, rows in ((slice(both), slice(both)), (slice(both, None), slice(both + hidden, None))):
+            d_ih[:, of_gates] = d_weight[:, rows, :width]
+            d_given_bias[:, of_gates] = d_weight[:, rows, -1]
 
-    @staticmethod
-    def vmap(info: Any, in_dims: Mapped, *args: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        return _Layer.apply(*to_front(info.batch_size, in_dims, args)), (0, 0)
 
-
-class _Gradient(torch.autograd.Function):
-    """The gradient of ``_Layer`` by its five tensors; a function of its own, so that vmap finds its rule."""
-
-    @staticmethod
-    def forward(
-        x: Tensor, w_ih: Tensor, w_hh: Tensor, states: Tensor, gates: Tensor, grad: Tensor
-    ) -> tuple[Tensor, ...]:
-        width, before = w_hh.shape[-1], _before(_in_order(states))
-        reset, update, shown, new = _in_order(gates).split(width, -2)
-        by_new = (1 - update) * (1 - new.square())
-        by_reset, by_update = by_new * reset * (1 - reset) * shown / 2, (before - new) * update * (1 - update)
-        # What a change of the state after a step does to the four gates' inputs: only its share by time is sequential.
-        to_hidden = torch.stack([by_reset, by_update, by_new * reset], 2)
-        back = as_rows(w_hh, 2).mT.contiguous()
-        d, changes, hidden = torch.zeros_like(before[0]), [], []
-        steps = zip(_in_order(grad).unbind(), to_hidden.unbind(), update.unbind(), strict=True)
-        for grad_t, to_hidden_t, update_t in reversed(list(steps)):
-            change = d + grad_t
-            d_hidden = (change[:, None] * to_hidden_t).flatten(1, 2)
-            d = torch.baddbmm(change * update_t, back, d_hidden)
-            changes.append(change)
-            hidden.append(d_hidden)
-        d_hidden = torch.stack(hidden[::-1])
-        d_given = torch.cat([d_hidden[..., : 2 * width, :], torch.stack(changes[::-1]) * by_new], -2)
-        d_x = torch.matmul(as_rows(w_ih, 2).mT, d_given).transpose(0, 1)
-        d_ih, d_hh = torch.matmul(d_given, _in_order(x).mT).sum(0), torch.matmul(d_hidden, before.mT).sum(0)
-        biases = (each.sum((0, -1)).view(w_ih.shape[:-1]) for each in (d_given, d_hidden))
-        return d_x.reshape(x.shape), d_ih.view(w_ih.shape), d_hh.view(w_hh.shape), *biases
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        pass
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Mapped, *args: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        return _Gradient.apply(*to_front(info.batch_size, in_dims, args)), (0, 0, 0, 0, 0)
+_GRU = _Gru()

@@ -1,24 +1,18 @@
 """LSTMs whose copies, whatever their number, run as one program of batched matrix products.
 
-``torch.nn.LSTM`` runs one copy at a time and has no batching rule under vmap. Here weights carry any leading axes (the
-heads of all clients, say) and inputs the same ones; parameters have torch's names, gates torch's order (input, forget,
-cell, output), and values and gradients are torch's. Axes are [..., T, F, B]: with the batch last every gate of a step
-is one contiguous block.
-
-A layer keeps its inputs and states for the gradient and computes the gates anew, some copies at a time, so that memory
-stays small and the gates stay in the cache.
+Parameters have torch's names, gates torch's order (input, forget, cell, output), and values and gradients are torch's.
+Axes are those of ``through_time``, [..., T, F, B].
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
-CHUNK_BYTES = {"cpu": 2**24, "cuda": 2**30}  # gates of the copies at work: what caches hold, what fills a GPU
+from fedloom.models.layers.through_time import through_time
 
 
 class LSTM(nn.Module):
@@ -83,95 +77,7 @@ def final_states(x_TFB: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
 def _states(x_TFB: Tensor, weights: Mapping[str, Tensor], layer: str, reverse: bool) -> Tensor:
     bias = weights[f"bias_ih_{layer}"] + weights[f"bias_hh_{layer}"]
     into, back = weights[f"weight_ih_{layer}"], weights[f"weight_hh_{layer}"]
-    states: Tensor = _Layer.apply(x_TFB.to(into.dtype), into, back, bias, reverse)
-    return states
-
-
-# -- one layer in one direction, with its gradient ------------------------------------------------------------------
-
-Mapped = tuple[int | None, ...]
-
-
-def to_front(batch: int, in_dims: Mapped, tensors: tuple[Tensor, ...]) -> list[Tensor]:
-    """Mapped axes become one more leading axis of every tensor."""
-    return [
-        t.expand(batch, *t.shape) if dim is None else t.movedim(dim, 0) for t, dim in zip(tensors, in_dims, strict=True)
-    ]
-
-
-class _Layer(torch.autograd.Function):
-    """(x [..., T, F, B], W_ih [..., 4D, F], W_hh [..., 4D, D], bias [..., 4D]) -> states [..., T, D, B]."""
-
-    @staticmethod
-    def forward(x: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, reverse: bool) -> Tensor:
-        lead, hidden = w_hh.shape[:-2], w_hh.shape[-1]
-        x, w_ih, w_hh, bias = as_rows(x, 3), as_rows(w_ih, 2), as_rows(w_hh, 2), as_rows(bias, 1)
-        states = x.new_empty((*x.shape[:2], hidden, x.shape[-1]))
-        with full_products(x):
-            for rows in _chunks(x, hidden):
-                _run(x[rows], w_ih[rows], w_hh[rows], bias[rows], states[rows], reverse)
-        return states.view(*lead, *states.shape[1:])
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        *tensors, ctx.reverse = inputs
-        ctx.save_for_backward(*tensors, output)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return *_Gradient.apply(*ctx.saved_tensors, grad, ctx.reverse), None
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Mapped, *args: Any) -> tuple[Tensor, int]:
-        *tensors, reverse = args
-        return _Layer.apply(*to_front(info.batch_size, in_dims[:-1], tuple(tensors)), reverse), 0
-
-
-class _Gradient(torch.autograd.Function):
-    """The gradient of ``_Layer`` by its four tensors; a function of its own, so that vmap finds its rule."""
-
-    @staticmethod
-    def forward(
-        x: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, states: Tensor, grad: Tensor, reverse: bool
-    ) -> tuple[Tensor, ...]:
-        flat = [as_rows(x, 3), as_rows(w_ih, 2), as_rows(w_hh, 2), as_rows(bias, 1)]
-        states, grad = as_rows(states, 3), as_rows(grad, 3)
-        out = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in flat]
-        with full_products(x):
-            for rows in _chunks(flat[0], states.shape[-2]):
-                given = (flat[0][rows], flat[1][rows], flat[2][rows], flat[3][rows])
-                _run_back(*given, states[rows], grad[rows], [t[rows] for t in out], reverse)
-        return tuple(o.view(t.shape) for o, t in zip(out, (x, w_ih, w_hh, bias), strict=True))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        pass
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Mapped, *args: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        *tensors, reverse = args
-        return _Gradient.apply(*to_front(info.batch_size, in_dims[:-1], tuple(tensors)), reverse), (0, 0, 0, 0)
-
-
-def full_products(x: Tensor) -> torch.autocast:
-    """Sums over many steps keep the precision of the weights, whatever products have elsewhere."""
-    return torch.autocast(x.device.type, enabled=False)
-
-
-def as_rows(tensor: Tensor, kept: int) -> Tensor:
-    """All leading axes as one, [N, ...]."""
-    return tensor.reshape(-1, *tensor.shape[tensor.dim() - kept :])
-
-
-def _chunks(x_NTFB: Tensor, hidden: int) -> Iterator[slice]:
-    copies, steps, _, batch = x_NTFB.shape
-    budget = CHUNK_BYTES.get(x_NTFB.device.type, CHUNK_BYTES["cuda"])
-    width = max(1, budget // max(1, 4 * hidden * steps * batch * x_NTFB.element_size()))
-    return (slice(begin, begin + width) for begin in range(0, copies, width))
-
-
-def _order(steps: int, reverse: bool) -> list[int]:
-    return list(reversed(range(steps))) if reverse else list(range(steps))
+    return through_time(_LSTM, x_TFB, (into, back, bias), reverse)
 
 
 def _joined(w_ih: Tensor, w_hh: Tensor, bias: Tensor) -> Tensor:
@@ -196,59 +102,67 @@ def _gates(weight: Tensor, given_NKB: Tensor) -> tuple[Tensor, tuple[Tensor, ...
     return gates, each
 
 
-def _run(x_NTFB: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, states_NTDB: Tensor, reverse: bool) -> None:
-    """Fill in the states after every step, from a zero state."""
-    weight, width = _joined(w_ih, w_hh, bias), x_NTFB.shape[2]
-    given_NKB = x_NTFB.new_ones((len(x_NTFB), weight.shape[-1], x_NTFB.shape[-1]))
-    given_NKB[:, width:-1] = 0
-    cell_NDB = torch.zeros_like(given_NKB[:, width:-1])
-    for step in _order(x_NTFB.shape[1], reverse):
-        given_NKB[:, :width] = x_NTFB[:, step]
-        _, (come, keep, new, out) = _gates(weight, given_NKB)
-        cell_NDB = torch.addcmul(keep * cell_NDB, come, new)
-        given_NKB[:, width:-1] = states_NTDB[:, step] = _tanh(cell_NDB).mul_(out)
+class _Lstm:
+    """A layer's arithmetic; weights are W_ih [N, 4D, F], W_hh [N, 4D, D] and a bias [N, 4D]."""
+
+    kept = 0
+
+    def run(
+        self, x_NTFB: Tensor, weights: Sequence[Tensor], states_NTDB: Tensor, kept: Tensor, order: Sequence[int]
+    ) -> None:
+        """States after every step."""
+        weight, width = _joined(*weights), x_NTFB.shape[2]
+        given_NKB = x_NTFB.new_ones((len(x_NTFB), weight.shape[-1], x_NTFB.shape[-1]))
+        given_NKB[:, width:-1] = 0
+        cell_NDB = torch.zeros_like(given_NKB[:, width:-1])
+        for step in order:
+            given_NKB[:, :width] = x_NTFB[:, step]
+            _, (come, keep, new, out) = _gates(weight, given_NKB)
+            cell_NDB = torch.addcmul(keep * cell_NDB, come, new)
+            given_NKB[:, width:-1] = states_NTDB[:, step] = _tanh(cell_NDB).mul_(out)
+
+    def run_back(
+        self,
+        x_NTFB: Tensor,
+        weights: Sequence[Tensor],
+        states_NTDB: Tensor,
+        kept: Tensor,
+        grad_NTDB: Tensor,
+        out: Sequence[Tensor],
+        order: Sequence[int],
+    ) -> None:
+        """Backpropagation through time: the gradients by x, W_ih, W_hh and bias."""
+        d_x, d_ih, d_hh, d_bias = out
+        width, doubled = x_NTFB.shape[2], _joined(*weights)
+        state = cell = torch.zeros_like(states_NTDB[:, 0])
+        one = torch.ones_like(cell[:, :1])
+        known = []
+        for step in order:
+            given = torch.cat([x_NTFB[:, step], state, one], 1)
+            gates, (come, keep, new, leave) = _gates(doubled, given)
+            before, cell, state = cell, torch.addcmul(keep * cell, come, new), states_NTDB[:, step]
+            known.append((given, gates, before, _tanh(cell)))
+        back = torch.cat([*weights[:2]], -1).transpose(1, 2)
+        d_weight = torch.zeros_like(doubled)
+        d_state = d_cell = torch.zeros_like(cell)
+        for step in reversed(order):
+            given, gates, before, shown = known.pop()
+            come, keep, new, leave = gates.split(shown.shape[1], 1)
+            d_state = d_state + grad_NTDB[:, step]
+            d_cell = torch.addcmul(d_cell, d_state, leave - leave * shown.square())
+            d_gates = torch.addcmul(gates, gates, gates, value=-1)
+            d_come, d_keep, d_new, d_leave = d_gates.split(shown.shape[1], 1)
+            d_come.mul_(new).mul_(d_cell)
+            d_keep.mul_(before).mul_(d_cell)
+            torch.mul(come - come * new.square(), d_cell, out=d_new)
+            d_leave.mul_(shown).mul_(d_state)
+            d_cell = d_cell * keep
+            d_given = torch.bmm(back, d_gates)
+            d_x[:, step], d_state = d_given[:, :width], d_given[:, width:]
+            d_weight.baddbmm_(d_gates, given.mT)
+        d_ih.copy_(d_weight[..., :width])
+        d_hh.copy_(d_weight[..., width:-1])
+        d_bias.copy_(d_weight[..., -1])
 
 
-def _run_back(
-    x_NTFB: Tensor,
-    w_ih: Tensor,
-    w_hh: Tensor,
-    bias: Tensor,
-    states_NTDB: Tensor,
-    grad_NTDB: Tensor,
-    out: list[Tensor],
-    reverse: bool,
-) -> None:
-    """Backpropagation through time into ``out``: the gradients by x, W_ih, W_hh and bias."""
-    d_x, d_ih, d_hh, d_bias = out
-    order, width = _order(x_NTFB.shape[1], reverse), x_NTFB.shape[2]
-    doubled = _joined(w_ih, w_hh, bias)
-    state = cell = torch.zeros_like(states_NTDB[:, 0])
-    one = torch.ones_like(cell[:, :1])
-    kept = []
-    for step in order:
-        given = torch.cat([x_NTFB[:, step], state, one], 1)
-        gates, (come, keep, new, leave) = _gates(doubled, given)
-        before, cell, state = cell, torch.addcmul(keep * cell, come, new), states_NTDB[:, step]
-        kept.append((given, gates, before, _tanh(cell)))
-    back = torch.cat([w_ih, w_hh], -1).transpose(1, 2)
-    d_weight = torch.zeros_like(doubled)
-    d_state = d_cell = torch.zeros_like(cell)
-    for step in reversed(order):
-        given, gates, before, shown = kept.pop()
-        come, keep, new, leave = gates.split(shown.shape[1], 1)
-        d_state = d_state + grad_NTDB[:, step]
-        d_cell = torch.addcmul(d_cell, d_state, leave - leave * shown.square())
-        d_gates = torch.addcmul(gates, gates, gates, value=-1)
-        d_come, d_keep, d_new, d_leave = d_gates.split(shown.shape[1], 1)
-        d_come.mul_(new).mul_(d_cell)
-        d_keep.mul_(before).mul_(d_cell)
-        torch.mul(come - come * new.square(), d_cell, out=d_new)
-        d_leave.mul_(shown).mul_(d_state)
-        d_cell = d_cell * keep
-        d_given = torch.bmm(back, d_gates)
-        d_x[:, step], d_state = d_given[:, :width], d_given[:, width:]
-        d_weight.baddbmm_(d_gates, given.mT)
-    d_ih.copy_(d_weight[..., :width])
-    d_hh.copy_(d_weight[..., width:-1])
-    d_bias.copy_(d_weight[..., -1])
+_LSTM = _Lstm()

@@ -11,6 +11,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from fedloom.models.layers.gru import gru
+
 
 class GRU(nn.Module):
     """One layer, batch first, gates in torch's order (reset, update, new)."""
@@ -40,12 +42,8 @@ class GRU(nn.Module):
 
     def forward(self, u_BTF: Tensor) -> Tensor:
         """States [B, T, D] after every step, from a zero state."""
-        h_BD = u_BTF.new_zeros((u_BTF.shape[0], self.hidden), dtype=self.bias_hh_l0.dtype)
-        states = []
-        for gates_BG in self.gates(u_BTF).unbind(1):
-            h_BD = self.step(gates_BG, h_BD)
-            states.append(h_BD)
-        return torch.stack(states, 1)
+        weights = self.weight_ih_l0, self.weight_hh_l0, self.bias_ih_l0, self.bias_hh_l0
+        return gru(u_BTF.movedim(-3, -1), weights).movedim(-1, -3)
 
 
 def told_share(passed: Tensor, decay: float) -> Tensor:
