@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from fedloom.config.artifact import ENDINGS, labels_of
 from fedloom.config.claims import claims_path, read_claims
+from fedloom.config.dataset import read_dataset
 from fedloom.config.files import NAMES
 from fedloom.config.plan import Plan
 
@@ -68,8 +70,7 @@ class ClaimsPlan:
 
     def arguments(self, study: str) -> list[str]:
         """What the script is told of the study."""
-        labels = labels_of(self.plan.datasets, self.plan.datasets)
-        said = ["--study", study, "--scale", self.plan.scale, "--config", str(self.config), "--labels", labels]
+        said = ["--study", study, "--scale", self.plan.scale, "--config", str(self.config), "--labels", self.labels]
         return [*said, "--metrics", *self.plan.study_metrics(study), "--runs", *self.run_folders(study)]
 
     @property
@@ -77,7 +78,13 @@ class ClaimsPlan:
         """What the script of the page over all studies is told."""
         titles = [f"{study}={title}" for study, title in self.titles.items()]
         folders = [f"results/{study}" for study in self.studies]
-        return ["--scale", self.plan.scale, "--studies", *titles, "--folders", *folders]
+        return ["--scale", self.plan.scale, "--studies", *titles, "--folders", *folders, "--labels", self.labels]
+
+    @cached_property
+    def labels(self) -> str:
+        """What all datasets are called in print: claims are also about those that this scale does not run."""
+        known = {path.stem: read_dataset(path) for path in sorted((self.config / "datasets").glob("*.yaml"))}
+        return labels_of(known, known)
 
 
 def read_claims_plan(config: Path, plan: Plan) -> ClaimsPlan:

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from fedloom.config.claims import read_claims
+from fedloom.config.names import read_names
 from fedloom.errors import InputError
 from fedloom.report.claims.contradictions import contradictions
+from fedloom.report.claims.words import Words
+from fedloom.report.names import run_of
 from fedloom.report.references import read_references
 
 CLAIMS = """
@@ -53,6 +56,23 @@ def test_every_file_of_claims_agrees_with_what_is_registered(repository: Path) -
         assert read.claims
         published = read_references(repository / "config" / "references" / f"{study}.csv")
         assert set(contradictions(read.contradictions, published)["contradiction"]) == set(read.contradictions)
+
+
+def test_numbers_of_a_file_are_told_apart_in_print(repository: Path) -> None:
+    names = read_names(repository / "config" / "names.yaml")
+    for study in studies(repository):
+        numbers = read_claims(repository / "config", study).numbers
+        printed = [Words(names, {}, numbers).number(name) for name in numbers]
+        assert sorted(printed) == sorted(set(printed))
+        assert not [text for text in printed if "_" in text]
+
+
+def test_variants_that_claims_are_about_have_names_in_print(repository: Path) -> None:
+    names = read_names(repository / "config" / "names.yaml")
+    for study in studies(repository):
+        for claim in read_claims(repository / "config", study).claims.values():
+            for run in map(run_of, (*claim.test.left, *claim.test.right)):
+                assert "_" not in names.run(run)
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from fedloom.config.names import read_names
 from fedloom.evaluation.rows import as_metrics, row
 from fedloom.evaluation.schema import read_metrics
 from fedloom.report.claims.build import Asked, write_claims
+from fedloom.report.claims.contradictions import contradictions
 from fedloom.report.claims.evidence import Evidence
 from fedloom.report.claims.page import claims_page
 from fedloom.report.claims.settings import Claim, Contradiction, Predicate, Printed, Published, Quantity
-from fedloom.report.claims.verdicts import FAILS, HOLDS, OPEN, Decided, decide
+from fedloom.report.claims.verdicts import FAILS, HOLDS, LEAST_DIFFERENCE, OPEN, SAME, Decided, decide
+from fedloom.report.claims.words import Words
 
 from .conftest import CONFIG, Workshop
 
@@ -35,13 +37,14 @@ NUMBERS = {
     "noisy": Quantity("mae", where={"mask": "masked", "noise": "laplace"}, units="draw"),
     "leakage": Quantity("leakage"),
 }
+WORDS = Words(read_names(CONFIG / "names.yaml"), {"knowair": "KnowAir"}, NUMBERS)
 
 
 def decided(
     evidence: Evidence, test: Predicate, published: pd.DataFrame = NOTHING, datasets: tuple[str, ...] = ()
 ) -> Decided:
     """The verdict on a claim that ``test`` decides."""
-    return decide({"claim": Claim("It is so", "Sec. 1", test, datasets)}, NUMBERS, evidence, published)[0]
+    return decide({"claim": Claim("It is so", "Sec. 1", test, datasets)}, WORDS, evidence, published)[0]
 
 
 def of(workshop: Workshop) -> Evidence:
@@ -96,24 +99,93 @@ def test_runs_that_are_the_same_are_no_less_and_no_greater(workshop: Workshop) -
     workshop.run("atlas", 3.0, variant="A.4")
     for relation in ("less", "greater"):
         test = Predicate(relation, ("mae",), ("atlas/A.4",), ("atlas",))  # type: ignore[arg-type]
-        assert decided(of(workshop), test).verdict == FAILS
+        assert decided(of(workshop), test).verdict == SAME
     assert decided(of(workshop), Predicate("within", ("mae",), ("atlas/A.4",), ("atlas",), bound=0.01)).verdict == HOLDS
+
+
+def shifted(by: float, spread: float = 0.0) -> dict[str, list[Any]]:
+    """Two methods whose clients' errors are apart by a share of them, give or take."""
+    values = np.random.default_rng(0).normal(3, 0.05, 30)
+    apart = values * (1 + by + np.random.default_rng(1).normal(0, spread, 30))
+    made_of = {"atlas": apart, "fedavg": values}
+    rows = {
+        name: [row("mae", v, 10, "mask=masked", unit=f"c{i}") for i, v in enumerate(of)] for name, of in made_of.items()
+    }
+    return {name: [[*of, row("mae", float(made_of[name].mean()), 300, "mask=masked")]] for name, of in rows.items()}
+
+
+@pytest.mark.parametrize(
+    ("by", "spread", "verdict"),
+    [
+        (2e-6, 0.0, SAME),
+        (-2e-6, 0.0, SAME),
+        (0.5 * LEAST_DIFFERENCE, 0.003, OPEN),
+        (2 * LEAST_DIFFERENCE, 0.0, HOLDS),
+        (-2 * LEAST_DIFFERENCE, 0.0, FAILS),
+    ],
+)
+def test_a_difference_that_nobody_could_see_in_print_is_none(
+    tmp_path: Path, by: float, spread: float, verdict: str
+) -> None:
+    found = decided(made(tmp_path, shifted(by, spread)), replace(LESS, relation="greater"))
+    assert found.verdict == verdict
+    if verdict == SAME:
+        assert found.why == "a difference below 0.1% counts as none"
+
+
+def test_clients_that_forecast_nothing_are_no_units(workshop: Workshop) -> None:
+    for method, error in (("atlas", 3.0), ("fedavg", 4.0)):
+        workshop.run(method, error)
+        kept = load_file(workshop.runs[-1] / "diagnostics.safetensors")
+        silent = {name: array.copy() for name, array in kept.items()}
+        for name in ("abs_error", "count"):
+            silent[name][0] = 0
+        save_file(silent, workshop.runs[-1] / "diagnostics.safetensors")
+    worst = decided(of(workshop), LESS).worst
+    assert worst is not None
+    assert worst.found is not None
+    clients = len(json.loads((workshop.runs[0] / "run.json").read_text())["clients"])
+    assert worst.found.pairs.startswith(f"{clients - 1} units")
+
+
+def test_a_claim_of_the_lowest_error_tells_of_constant_rows_that_are_lower(tmp_path: Path) -> None:
+    rows = shifted(-0.5)
+    for of_method in rows.values():
+        of_method[0].append(row("mae", 0.2, 300, "mask=masked,prediction=oracle"))
+        of_method[0].append(row("mae", 9.0, 300, "mask=masked,prediction=naive"))
+    found = decided(made(tmp_path, rows), LESS)
+    assert found.verdict == HOLDS
+    assert "lower still: True mechanism, as many draws as a model (MAE 0.2 against" in found.why
+    assert "Unadjusted" not in found.why
+
+
+@pytest.mark.parametrize(("relation", "verdict"), [("less", "tie"), ("at_most", "agrees"), ("differs", "tie")])
+def test_printed_numbers_that_are_equal_as_far_as_print_goes_tie(relation: Any, verdict: str) -> None:
+    rows = [("t", "", m, "base", "", "mae", v) for m, v in (("a", 3.18), ("b", 3.27), ("rise", 0.09), ("more", 0.11))]
+    published = pd.DataFrame(rows, columns=PRINTED)
+    rise = Printed({"method": "a"}, "difference", {"method": "b"})  # 0.0899999...
+    for first, second in (("rise", rise), (rise, "rise"), ("rise", "rise")):
+        left, right = (Printed({"method": each}) if isinstance(each, str) else each for each in (first, second))
+        found = contradictions({"c": Contradiction("So", "Sec. 1", left, right, relation)}, published)
+        assert found["verdict"].tolist() == [verdict]
+    wrong = Contradiction("So", "Sec. 1", Printed({"method": "more"}), rise, "less")
+    assert contradictions({"c": wrong}, published)["verdict"].tolist() == ["contradicts"]
 
 
 def test_without_runs_nothing_is_decided_and_the_missing_ones_are_named(runs: Workshop) -> None:
     found = decided(of(runs), replace(LESS, left=("cnfgnn",)))
     assert found.verdict == OPEN
-    assert found.why == "no runs of cnfgnn at this scale"
+    assert found.why == "no runs of CNFGNN at this scale"
     assert found.datasets == ()
     elsewhere = decided(of(runs), LESS, datasets=("knowair",))
-    assert (elsewhere.verdict, elsewhere.why) == (OPEN, "no runs on knowair at this scale")
+    assert (elsewhere.verdict, elsewhere.why) == (OPEN, "no runs on KnowAir at this scale")
 
 
 def test_a_claim_about_many_is_not_decided_while_one_is_missing_but_refuted_by_any(runs: Workshop) -> None:
     test = replace(LESS, right=("fedavg", "cnfgnn"))
     found = decided(of(runs), test)
     assert found.verdict == OPEN
-    assert "cnfgnn" in found.why
+    assert "CNFGNN" in found.why
     runs.run("fedper", 2.0)
     assert decided(of(runs), replace(test, right=("fedavg", "cnfgnn", "fedper"))).verdict == FAILS
 
@@ -134,7 +206,7 @@ def test_a_diverged_run_decides_nothing_but_that_it_diverged(runs: Workshop) -> 
     assert found.verdict == OPEN
     numbers = {"broke": Quantity(record="diverged")}
     claim = Claim("It breaks", "Sec. 1", Predicate("at_least", ("broke",), ("fedper",), effect="value", bound=1))
-    assert decide({"claim": claim}, numbers, of(runs), NOTHING)[0].verdict == HOLDS
+    assert decide({"claim": claim}, replace(WORDS, numbers=numbers), of(runs), NOTHING)[0].verdict == HOLDS
 
 
 def test_a_printed_bound_is_the_datasets_own_or_the_one_that_asks_least(runs: Workshop) -> None:
@@ -170,7 +242,19 @@ def test_one_seed_without_pairs_decides_nothing(tmp_path: Path) -> None:
         made(tmp_path, {"atlas": nmi(0.9), "fedavg": nmi(0.1)}), Predicate("greater", ("nmi",), ("atlas",), ("fedavg",))
     )
     assert found.verdict == OPEN
-    assert "one seed" in found.why
+    assert "1 seed and 1 unit: fewer than 3" in found.why
+
+
+def test_two_units_give_no_interval(tmp_path: Path) -> None:
+    rows = {m: [[row("nmi", v + i, 1, f"trial={i}") for i in range(2)]] for m, v in (("atlas", 0.9), ("fedavg", 0.1))}
+    words = replace(WORDS, numbers={"nmi": Quantity("nmi", units="trial")})
+    claim = Claim("It is so", "Sec. 1", Predicate("greater", ("nmi",), ("atlas",), ("fedavg",)))
+    found = decide({"claim": claim}, words, made(tmp_path, rows), NOTHING)[0]
+    assert found.verdict == OPEN
+    assert "1 seed and 2 units: fewer than 3, too few for an interval" in found.why
+    assert found.worst is not None
+    assert found.worst.found is not None
+    assert not np.isfinite(found.worst.found.interval()).any()
 
 
 def test_seeds_alone_decide_by_their_own_spread(tmp_path: Path) -> None:
@@ -258,7 +342,7 @@ def test_few_units_decide_by_their_own_spread(tmp_path: Path) -> None:
     rows = {"atlas": [[row("nmi", value, 1, f"trial={i}") for i, value in enumerate((0.7, 0.8, 0.9))]]}
     numbers = {"nmi": Quantity("nmi", units="trial")}
     claim = Claim("It is so", "Sec. 1", Predicate("at_least", ("nmi",), ("atlas",), effect="value", bound=0.5))
-    found = decide({"claim": claim}, numbers, made(tmp_path, rows), NOTHING)[0].datasets[0]
+    found = decide({"claim": claim}, replace(WORDS, numbers=numbers), made(tmp_path, rows), NOTHING)[0].datasets[0]
     assert found.verdict == HOLDS
     assert found.worst is not None
     assert found.worst.found is not None
@@ -273,7 +357,9 @@ def test_matched_runs_meet_their_own_partner_and_those_not_run_are_left_out(work
     test = Predicate("less", ("mae",), tuple(left), tuple(right), matched=True)
     found = decided(of(workshop), test)
     assert found.verdict == HOLDS
-    assert "no runs of atlas/frozen_50, atlas/rest_50" in found.datasets[0].why
+    assert (
+        "no runs of Frozen Q, that of the first 50 %; Atlas, all but the first 50 % of clients" in found.datasets[0].why
+    )
     # Each against every one: 4.0 is not less than 3.5.
     assert decided(of(workshop), replace(test, matched=False)).verdict == FAILS
 
@@ -292,7 +378,8 @@ def test_growth_is_measured_across_datasets(tmp_path: Path, power: int, verdict:
     test = Predicate("at_most", ("all",), ("atlas",), effect="power", bound=1.1, across=("d4", "d8", "d16", "d32"))
     evidence = Evidence(read_nothing(), folders)
     claim = Claim("It grows linearly", "Sec. 1", test)
-    found = decide({"claim": claim}, {"all": Quantity(record="all_parameters")}, evidence, NOTHING)[0]
+    numbers = {"all": Quantity(record="all_parameters")}
+    found = decide({"claim": claim}, replace(WORDS, numbers=numbers), evidence, NOTHING)[0]
     assert found.verdict == verdict
     worst = found.datasets[0].worst
     assert worst is not None
@@ -325,11 +412,11 @@ def test_the_tables_and_the_page_tell_what_was_decided(runs: Workshop, tmp_path:
     table = (out / "claims.md").read_text()
     assert "| It is better (Sec. 1) | METR-LA | holds here | Atlas to FedAvg, MAE | -25." in table
     assert "| METR-LA, MAE | 3.3 | &lt; | 3.1 | +0.2 | contradicts |" in (out / "contradictions.md").read_text()
-    page = claims_page("quick", {"atlas": "Every Client"}, {"atlas": out})
-    assert "| Every Client | 2 | 1 | 0 | 1 |" in page
+    page = claims_page("quick", {"atlas": "Every Client"}, {"atlas": out}, {"metr-la": "METR-LA"})
+    assert "| Every Client | 2 | 1 | 0 | 0 | 1 |" in page
     assert "| It is better | Sec. 1 | holds here | -25." in page
-    assert "| So | Sec. 2 | not decided | – | – | – | – | no runs of stid at this scale |" in page
-    assert "| It is the best | Table 1 | 1 of 1 |" in page
+    assert "| So | Sec. 2 | not decided | – | – | – | – | no runs of STID at this scale |" in page
+    assert "| It is the best | Table 1 | 1 of 1 | – |" in page
 
 
 def test_an_order_holds_step_by_step(workshop: Workshop) -> None:

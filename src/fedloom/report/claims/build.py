@@ -12,8 +12,9 @@ from fedloom.evaluation.schema import read_metrics
 from fedloom.report.claims.contradictions import contradiction_table, contradictions
 from fedloom.report.claims.evidence import Evidence
 from fedloom.report.claims.settings import Claim, Contradiction, Quantity
-from fedloom.report.claims.tables import Words, verdict_table
+from fedloom.report.claims.tables import verdict_table
 from fedloom.report.claims.verdicts import decide
+from fedloom.report.claims.words import Words
 from fedloom.report.layout import write_table
 from fedloom.report.names import Names
 from fedloom.report.references import read_references
@@ -42,7 +43,7 @@ def write_claims(
     published, words = read_references(asked.reference), Words(names, labels, asked.numbers)
     used = {quantity.metric for quantity in asked.numbers.values()}
     frames = [frame[frame["metric"].isin(used)] for frame in map(read_metrics, metrics)]
-    decided = decide(asked.claims, asked.numbers, Evidence(pd.concat(frames), runs), published)
+    decided = decide(asked.claims, words, Evidence(pd.concat(frames), runs), published)
     caption = f"What the paper claims, at scale {scale}"
     write_table(verdict_table(decided, words, caption), out / "claims")
     compared = contradictions(asked.contradictions, published)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedloom.errors import InputError
 from fedloom.report.claims.settings import FROM_TO, Contradiction, Printed
-from fedloom.report.claims.tables import Words
+from fedloom.report.claims.words import Words
 from fedloom.report.layout import Cell, Table
 from fedloom.report.references import COLUMNS, matching
 
@@ -20,7 +20,7 @@ TIDY = ["contradiction", "says", "place", *KEYS, "left", "relation", "right", "d
 
 SIGNS = {"equal": "=", "differs": "≠", "less": "<", "at_most": "≤", "at_least": "≥"}
 HEADER = [("", "printed or computed"), ("", "ought to be"), ("", "than or to"), ("", "difference"), ("", "verdict")]
-AGREE, CONTRADICT = "agrees", "contradicts"
+AGREE, TIE, CONTRADICT = "agrees", "tie", "contradicts"
 
 
 def contradictions(found: Mapping[str, Contradiction], published: pd.DataFrame) -> pd.DataFrame:
@@ -44,10 +44,11 @@ def contradiction_table(frame: pd.DataFrame, words: Words, caption: str) -> Tabl
             row.verdict,
         ]
         rows.append((f"{row.says} ({row.place})", label, [Cell(text) for text in numbers]))
-    wrong = int((frame["verdict"] == CONTRADICT).sum())
+    wrong, ties = (int((frame["verdict"] == verdict).sum()) for verdict in (CONTRADICT, TIE))
+    tied = f", {ties} {'ties' if ties > 1 else 'tie'}: equal as far as print goes" if ties else ""
     notes = (
-        f"{wrong} of {len(frame)} comparisons contradict each other. All numbers are the paper's, from the references; "
-        "means, changes and differences are computed from them. Nothing here depends on a run."
+        f"{wrong} of {len(frame)} comparisons contradict each other{tied}. All numbers are the paper's, from the "
+        "references; means, changes and differences are computed from them. Nothing here depends on a run."
     )
     return Table(HEADER, rows, caption, notes, frame, ("What ought to hold", "Where"))
 
@@ -65,8 +66,9 @@ def _compared(name: str, asked: Contradiction, published: pd.DataFrame) -> list[
         except LookupError:
             continue
         unit = 10.0**-asked.digits / 2 + 1e-9  # what is printed alike may differ by float error alone
+        near = abs(left - right) <= unit
         agrees = {
-            "equal": abs(left - right) <= unit,
+            "equal": near,
             "differs": abs(left - right) > 1e-9,
             "less": left < right - 1e-9,
             "at_most": left <= right + 1e-9,
@@ -74,7 +76,7 @@ def _compared(name: str, asked: Contradiction, published: pd.DataFrame) -> list[
         }[asked.relation]
         said = {"contradiction": name, "says": asked.says, "place": asked.place, **dict.fromkeys(KEYS, ""), **place}
         numbers = {"left": left, "relation": asked.relation, "right": right, "difference": round(left - right, 9)}
-        made.append(said | numbers | {"verdict": AGREE if agrees else CONTRADICT})
+        made.append(said | numbers | {"verdict": AGREE if agrees else TIE if near else CONTRADICT})
     if not made:
         raise InputError(f"contradiction {name}: expected printed values on both sides, found none that match")
     return made

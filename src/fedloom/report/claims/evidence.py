@@ -109,6 +109,11 @@ class Evidence:
         rows, keys = self._rows(dataset, run, quantity, (by,))
         return sorted({keys[found][by] for found in rows["condition"]}, key=float)
 
+    def predictions(self, dataset: str, run: Run, quantity: Quantity) -> list[str]:
+        """The rows that no method makes which stand beside the number, such as constant forecasts."""
+        rows, parts = self._rows(dataset, run, quantity, ("prediction",))
+        return list(dict.fromkeys(parts[found]["prediction"] for found in rows["condition"]))
+
     def sample(self, dataset: str, run: Run, quantity: Quantity, at: Mapping[str, str] | None = None) -> Sample:
         """The number, ``at`` further parts of its condition. Raises Absent."""
         asked = dataset, run, repr(quantity), tuple((at or {}).items())
@@ -160,8 +165,10 @@ class Evidence:
         if not finished or len(kept_CK) < 2 * len(finished) or len({array.shape for array in kept_CK}) > 1:
             return None
         seeds = tuple(record["spec"]["seed"] for record in finished)
-        clients = tuple(finished[0]["clients"])
-        return Sample(seeds, clients, np.stack(kept_CK[::2]), kept_CK[1], quantity.metric in SQUARED)
+        judged = kept_CK[1].sum(1) > 0  # clients that forecast nothing are no units
+        clients = tuple(np.array(finished[0]["clients"])[judged].tolist())
+        sums_SCK = np.stack(kept_CK[::2])[:, judged]
+        return Sample(seeds, clients, sums_SCK, kept_CK[1][judged], quantity.metric in SQUARED)
 
     def _with_draws(self, records: list[dict[str, Any]], quantity: Quantity, sample: Sample) -> Sample:
         """The sample with the draws that evaluation kept of this number, where it did for all its seeds."""
@@ -177,8 +184,7 @@ class Evidence:
         """The number from the table of metrics, by whatever units stand there."""
         rows, parts = self._rows(dataset, run, quantity, fixed=at)
         if rows.empty:
-            under = condition(**quantity.where, **at)
-            raise Absent(f"no {quantity.metric}{f' with {under}' if under else ''}")
+            raise Absent("no such number")
         if rows["value"].isna().all():
             raise Absent(str(rows["reason"].iloc[0]))
         if quantity.units:

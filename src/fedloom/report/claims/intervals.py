@@ -3,7 +3,7 @@
 Errors of neighbouring windows go together, and so do those of one storm at all sensors: as in the tests of tables a
 draw takes whole blocks of time, the same for all runs and clients, and clients, the same for all runs. It takes seeds
 too where there are several. With but a few units, or nothing but seeds, the interval is Student's over their own
-effects, which is honest about few of them.
+effects, which is honest about few of them; of fewer than three there is none.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from fedloom.report.claims.settings import Effect
 
 LEAST_UNITS = 6
 """Draws of fewer say nothing: that all of them point one way happens by chance, too (2 / 2^5 = 6 %)."""
+
+LEAST_OF_STUDENT = 3
+"""Two have one degree of freedom, at which an interval reaches 12.7 standard errors either way: it says nothing."""
 
 COUNTED = "counted"
 """In place of pairs: nothing was sampled, and bounds are the least and the largest of the seeds."""
@@ -51,6 +54,11 @@ class Estimate:
             return float(self.drawn.min()), float(self.drawn.max())
         lo, hi = np.quantile(self.drawn, [(1 - level) / 2, (1 + level) / 2])
         return float(lo), float(hi)
+
+    def reaches_across(self, bound: float) -> bool:
+        """Whether the bound lies inside the interval, or at its end."""
+        lo, hi = self.interval()
+        return lo <= bound <= hi
 
 
 def paired(samples: Sequence[Sample]) -> list[Sample]:
@@ -92,9 +100,10 @@ def estimate(samples: Sequence[Sample], of: Of) -> Estimate:
         drawn = drawn[np.isfinite(drawn)]
         pairs = " × ".join(f"{n} {what}" for n, what in ((units, "units"), (blocks, "blocks")) if n > 1)
         return Estimate(effect, drawn, seeds, pairs) if len(drawn) else Estimate(effect, None, seeds, pairs, "no draws")
-    if max(seeds, units) < 2:
-        return Estimate(effect, None, seeds, "", "one seed and no pairs: nothing to draw from")
-    if seeds < 2:
+    if max(seeds, units) < LEAST_OF_STUDENT:
+        there = " and ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in ((seeds, "seed"), (units, "unit")))
+        return Estimate(effect, None, seeds, "", f"{there}: fewer than {LEAST_OF_STUDENT}, too few for an interval")
+    if seeds < LEAST_OF_STUDENT:
         return Estimate(effect, None, seeds, f"{units} units", student=_error(of([_by_unit(each) for each in samples])))
     every = of([each.without_units().sums_SCK[:, 0, 0] for each in samples])
     return Estimate(effect, None, seeds, f"{seeds} seeds", student=_error(every))

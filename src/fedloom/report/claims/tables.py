@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
 from fedloom.evaluation.forecast.significance import DRAWS
-from fedloom.report.claims.intervals import COUNTED, Estimate
-from fedloom.report.claims.settings import FITTED, Predicate, Quantity
-from fedloom.report.claims.verdicts import BETWEEN, Decided, OnDataset, Side, Tested, describe
+from fedloom.report.claims.intervals import COUNTED, LEAST_OF_STUDENT, LEAST_UNITS, Estimate
+from fedloom.report.claims.settings import FITTED, Predicate
+from fedloom.report.claims.verdicts import LEAST_DIFFERENCE, Decided, OnDataset, Tested
+from fedloom.report.claims.words import Words
 from fedloom.report.layout import EMPTY, Cell, Table
-from fedloom.report.names import Names
 
 COLUMNS = [
     *["claim", "says", "place", "dataset", "verdict", "why", "relation", "bound", "effect_measure"],
@@ -30,42 +29,24 @@ HEADER = [
 
 NOTES = (
     "A claim holds here where the interval of every comparison lies on the claimed side, on every dataset; it does not "
-    "hold where one lies beyond it (at a level that the comparisons of a dataset share); otherwise, and where runs are "
-    f"missing, it is not decided. Intervals: {DRAWS:,} draws of clients (or other units) and of blocks of test time, "
-    "the same for both sides, and of seeds where there are several; those that evaluation kept, where it did "
-    '("clients"); of few units, or seeds alone, Student\'s. One seed says nothing about chance in training. Counted: '
-    "nothing was sampled. Worst: the comparison that speaks most against the claim. Effects: (left - right) / right in "
-    "per cent where not said otherwise. A bound in print is the dataset's own, or else the one that asks least."
+    "hold where one lies beyond it (at a level that the comparisons of a dataset share). Of a claimed difference in "
+    f"per cent, less than {LEAST_DIFFERENCE:.1%} counts as none: an interval within it shows no difference. Otherwise, "
+    f"and where runs are missing, it is not decided. Intervals: {DRAWS:,} draws of clients (or other units) and of "
+    "blocks of test time, the same for both sides, and of seeds where there are several; those that evaluation kept, "
+    f'where it did ("clients"); of fewer than {LEAST_UNITS} units, or seeds alone, Student\'s; of fewer than '
+    f"{LEAST_OF_STUDENT} none. Units are clients that are judged, held-out sets, draws or trials. One seed says "
+    "nothing about chance in training. Counted: nothing was sampled. Worst: the comparison that speaks most against "
+    "the claim. Effects: (left - right) / right in per cent where not said otherwise. A bound in print is the "
+    "dataset's own, or else the one that asks least."
 )
 
 SIGNS = {"less": "<", "ordered": "<", "at_most": "≤", "greater": ">", "at_least": "≥", "within": "±"}
 SMALL = 0.0005
 """Smaller shares would be printed as 0.0 %."""
 
-MEASURES = {"slope": "slope", "intercept": "at 0", "r2": "R²", "power": "power"}
-
-
-@dataclass(frozen=True)
-class Words:
-    """What runs, numbers and datasets are called in print."""
-
-    names: Names
-    labels: Mapping[str, str]
-    numbers: Mapping[str, Quantity]
-
-    def side(self, side: Side | None) -> str:
-        """A run in print."""
-        return self.names.run(side.run) if side else ""
-
-    def number(self, name: str) -> str:
-        """A number in print: its metric, and what else tells it from other numbers of that metric."""
-        quantity = self.numbers[name]
-        more = f" ({name.replace('_', ' ')})" if quantity.metric and quantity.metric != name else ""
-        return self.names.word(describe(quantity)) + more
-
-    def dataset(self, name: str) -> str:
-        """A dataset in print."""
-        return BETWEEN.join(self.labels.get(each, each) for each in name.split(BETWEEN))
+MEASURES = {"slope": ("slope ", ".3g", ""), "intercept": ("", ".3g", " at 0"), "r2": ("R² ", ".4f", "")}
+MEASURES |= {"power": ("exponent ", ".3f", "")}
+"""What stands before a number of a fitted line, how it is printed, and what stands behind it."""
 
 
 def verdict_table(decided: Sequence[Decided], words: Words, caption: str) -> Table:
@@ -124,7 +105,7 @@ def which(test: Predicate, tested: Tested, words: Words) -> str:
     left, right = words.side(tested.left), words.side(tested.right)
     number = words.number(tested.left.number)
     if tested.right and tested.right.number != tested.left.number and left == right:
-        return f"{left}: {tested.left.number} to {tested.right.number}".replace("_", " ")
+        return f"{left}: {number} to {words.number(tested.right.number)}"
     sides = f"{left} to {right}" if right else left
     along = f" by {test.by or 'number of clients'}" if test.effect in FITTED else ""
     return f"{sides}, {number}{along}"
@@ -134,25 +115,40 @@ def effect(test: Predicate, found: Estimate) -> tuple[str, str]:
     """An effect and its interval in print."""
     lo, hi = found.interval()
     size = sized(test.effect, found.effect)
-    low, high = (sized(test.effect, bound).removeprefix(f"{MEASURES.get(test.effect, '')} ") for bound in (lo, hi))
     if found.pairs == COUNTED and lo == hi:
         return size, "exact"
-    return size, f"{low} to {high}" if np.isfinite([lo, hi]).all() else EMPTY
+    return size, interval(test.effect, lo, hi)
+
+
+def interval(effect: str, lo: float, hi: float) -> str:
+    """The interval of an effect of a kind in print."""
+    if not np.isfinite([lo, hi]).all():
+        return EMPTY
+    return " to ".join(dict.fromkeys(_number(effect, bound) for bound in (lo, hi)))
 
 
 def claimed(test: Predicate, bound: float) -> str:
     """What the effect would have to be, in print."""
     around = "1 " if test.relation == "within" and test.effect == "ratio" else ""
-    return f"{around}{SIGNS[test.relation]} {sized(test.effect, bound, signed=False)}"
+    before, _, after = MEASURES.get(test.effect, ("", "", ""))
+    value = f"{bound:g}" if test.effect in FITTED else _number(test.effect, bound, signed=False)
+    return f"{before}{around}{SIGNS[test.relation]} {value}{after}"
 
 
-def sized(effect: str, value: float, signed: bool = True) -> str:
+def sized(effect: str, value: float) -> str:
     """An effect of a kind in print."""
     if not np.isfinite(value):
         return EMPTY
+    before, _, after = MEASURES.get(effect, ("", "", ""))
+    return f"{before}{_number(effect, value)}{after}"
+
+
+def _number(effect: str, value: float, signed: bool = True) -> str:
+    if effect in MEASURES:
+        text = format(value, MEASURES[effect][1])
+        return f"> {0.9999}" if effect == "r2" and value < 1 and float(text) == 1 else text
     if effect == "relative":
         digits = ".1f" if value == 0 or abs(value) >= SMALL else ".1g"
-        return f"{format(100 * value, f'+{digits}')}%" if signed or value else "0"
-    text = f"{value:+.3g}" if signed and effect == "difference" else f"{value:.3g}"
-    measure = MEASURES.get(effect, "")
-    return f"{measure} {text}".strip()
+        sign = "+" if signed or value else ""
+        return f"{format(100 * value, f'{sign}{digits}')}%" if signed or value else "0"
+    return f"{value:+.3g}" if signed and effect == "difference" else f"{value:.3g}"

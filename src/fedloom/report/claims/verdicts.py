@@ -1,9 +1,12 @@
-"""From claims and the numbers of runs to verdicts: a claim holds here, does not hold, or is not decided."""
+"""From claims and the numbers of runs to verdicts: a claim holds here, does not hold, or is not decided.
+
+What is said of a difference may also turn out as no difference that counts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -11,30 +14,33 @@ import numpy as np
 import pandas as pd
 
 from fedloom.evaluation.forecast.significance import LEVEL
+from fedloom.report.claims.beside import lower_beside
 from fedloom.report.claims.evidence import Absent, Evidence, Sample
 from fedloom.report.claims.intervals import Estimate, effect_of, estimate, paired
-from fedloom.report.claims.settings import FITTED, Claim, Predicate, Published, Quantity, Relation
+from fedloom.report.claims.settings import FITTED, Claim, Predicate, Published, Relation
+from fedloom.report.claims.words import BETWEEN, Side, Words
 from fedloom.report.names import Run, run_of
 
-Verdict = Literal["holds here", "does not hold", "not decided"]
+Verdict = Literal["holds here", "does not hold", "no difference", "not decided"]
 
-BETWEEN = " + "
+LEAST_DIFFERENCE = 0.001
+"""Relative differences below it count as none: tables print no finer, and nobody would choose a method for them."""
+
+STRICT = ("less", "greater")
+"""Relations that say that there is a difference."""
+
 LEAST_PLACES = 3
 """Two points always lie on a line."""
 
 NO_RUN = "no run"
 HOLDS: Verdict = "holds here"
 FAILS: Verdict = "does not hold"
+SAME: Verdict = "no difference"
 OPEN: Verdict = "not decided"
+VERDICTS = (FAILS, SAME, OPEN, HOLDS)
+"""In the order in which one of them settles a claim, whatever the others of its comparisons or datasets are."""
 
-
-@dataclass(frozen=True)
-class Side:
-    """A run and which of its numbers is meant."""
-
-    run: Run
-    number: str
-
+SHORT = f"{LEAST_DIFFERENCE:.1%}"
 
 Pair = tuple[Side, Side | None]
 
@@ -53,13 +59,17 @@ class Tested:
 
 @dataclass(frozen=True)
 class OnDataset:
-    """What becomes of a claim on one dataset: ``worst`` is the comparison that speaks most against it."""
+    """What becomes of a claim on one dataset: ``worst`` is the comparison that speaks most against it.
+
+    ``beside``: which rows that no method makes are lower still, of a claim that an error is the lowest and holds.
+    """
 
     dataset: str
     verdict: Verdict
     worst: Tested | None
     tested: tuple[Tested, ...]
     why: str
+    beside: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,32 +84,34 @@ class Decided:
     worst: Tested | None = None
 
 
-def decide(
-    claims: Mapping[str, Claim], numbers: Mapping[str, Quantity], evidence: Evidence, published: pd.DataFrame
-) -> list[Decided]:
-    """Decide all claims from the runs that there are; ``published`` are the paper's numbers, which bounds may be."""
-    return [_decided(name, claim, numbers, evidence, published) for name, claim in claims.items()]
+def decide(claims: Mapping[str, Claim], words: Words, evidence: Evidence, published: pd.DataFrame) -> list[Decided]:
+    """Decide all claims from the runs that there are; ``published`` are the paper's numbers, which bounds may be.
+
+    ``words`` hold the numbers that tests name, and what reasons call them and the runs.
+    """
+    return [_decided(name, claim, words, evidence, published) for name, claim in claims.items()]
 
 
-def _decided(
-    name: str, claim: Claim, numbers: Mapping[str, Quantity], evidence: Evidence, published: pd.DataFrame
-) -> Decided:
+def _decided(name: str, claim: Claim, words: Words, evidence: Evidence, published: pd.DataFrame) -> Decided:
     found, absent = [], dict[str, None]()
     for dataset in _datasets(claim, evidence):
-        tested = tuple(_tested(claim.test, dataset, numbers, evidence, published))
+        tested = tuple(_tested(claim.test, dataset, words, evidence, published))
         if any(each.found for each in tested):
-            found.append(_on_dataset(claim.test, dataset, tested))
+            on = _on_dataset(claim.test, dataset, tested, words)
+            lower = lower_beside(claim.test, dataset, words, evidence) if on.verdict == HOLDS else ""
+            why = "; ".join(part for part in (on.why, lower) if part)
+            found.append(replace(on, why=why, beside=lower))
         absent |= dict.fromkeys(each.why for each in tested if each.why not in ("", NO_RUN))
     if not found:
-        return Decided(name, claim, OPEN, _missing(claim, evidence) or "; ".join(absent), ())
+        return Decided(name, claim, OPEN, _missing(claim, evidence, words) or "; ".join(absent), ())
     verdicts = [each.verdict for each in found]
-    verdict = FAILS if FAILS in verdicts else OPEN if OPEN in verdicts else HOLDS
-    counts = {each: verdicts.count(each) for each in (HOLDS, FAILS, OPEN) if each in verdicts}
+    verdict = next(each for each in VERDICTS if each in verdicts)
+    counts = {each: verdicts.count(each) for each in (HOLDS, FAILS, SAME, OPEN) if each in verdicts}
     why = found[0].why
     if len(counts) > 1:
         why = ", ".join(f"{each} on {n}" for each, n in counts.items()) + f" of {len(found)}"
     elif len(found) > 1:
-        why = f"on each of {len(found)}"
+        why = "; ".join([f"on each of {len(found)}", *dict.fromkeys(each.beside for each in found if each.beside)])
     alike = [each.worst for each in found if each.verdict == verdict and each.worst]
     worst = max(alike, key=lambda each: _against(_relation(claim.test), claim.test, each))
     return Decided(name, claim, verdict, why, tuple(found), worst)
@@ -110,34 +122,40 @@ def _datasets(claim: Claim, evidence: Evidence) -> Sequence[str]:
     return [BETWEEN.join(claim.test.across)] if claim.test.across else claim.datasets or evidence.datasets
 
 
-def _on_dataset(test: Predicate, dataset: str, tested: tuple[Tested, ...]) -> OnDataset:
+def _on_dataset(test: Predicate, dataset: str, tested: tuple[Tested, ...], words: Words) -> OnDataset:
     """One failure refutes (at a level shared by all comparisons), and all must hold for the claim to."""
     known = [each for each in tested if each.found]
     level = 1 - (1 - LEVEL) / len(known)
     relation = _relation(test)
     verdicts = {id(each): _judged(relation, test, each, level) for each in known}
-    worst = max(known, key=lambda each: (verdicts[id(each)] == FAILS, _against(relation, test, each)))
+    order = {verdict: -place for place, verdict in enumerate((FAILS, SAME))}
+    worst = max(known, key=lambda each: (order.get(verdicts[id(each)], -len(order)), _against(relation, test, each)))
     counts = list(verdicts.values())
     absent = [each for each in tested if not each.found]
     missing = [each for each in absent if not test.matched or each.why != NO_RUN]
     why = []
     asked = len(known) + len(missing)
     if asked > 1:
-        why.append(f"{counts.count(HOLDS)} of {asked} comparisons hold, {counts.count(FAILS)} fail")
-    why += dict.fromkeys(f"{_name(each)}: {each.why}" for each in absent if each.why != NO_RUN)
-    unrun = dict.fromkeys(_named(run) for each in absent if each.why == NO_RUN for run in each.unrun)
-    why += [f"no runs of {', '.join(unrun)}"] if unrun else []
+        same = f", {counts.count(SAME)} differ by less than {SHORT}" if SAME in counts else ""
+        why.append(f"{counts.count(HOLDS)} of {asked} comparisons hold, {counts.count(FAILS)} fail{same}")
+    elif SAME in counts:
+        why.append(f"a difference below {SHORT} counts as none")
+    why += dict.fromkeys(f"{_name(each, words)}: {each.why}" for each in absent if each.why != NO_RUN)
+    unrun = dict.fromkeys(words.names.run(run) for each in absent if each.why == NO_RUN for run in each.unrun)
+    why += [f"no runs of {'; '.join(unrun)}"] if unrun else []
     why += dict.fromkeys(each.found.why for each in known if each.found and each.found.why)
-    if FAILS in counts:
-        return OnDataset(dataset, FAILS, worst, tested, "; ".join(why))
-    if OPEN in counts and not any(each.found.why for each in known if each.found):
-        why.append("the interval reaches across the bound")
-    verdict = OPEN if OPEN in counts or missing else HOLDS
+    verdict = next(each for each in VERDICTS if each in (*counts, *([OPEN] if missing else [])))
+    undecided = [each.found for each in known if each.found and verdicts[id(each)] == OPEN]
+    if verdict == OPEN and undecided and not any(each.why for each in undecided):
+        # An interval on one side of the bound is open for one reason alone.
+        one_sided = all(not each.reaches_across(known[0].bound) for each in undecided)
+        reason = f"the difference is below {SHORT}" if one_sided else "the interval reaches across the bound"
+        why.append(reason)
     return OnDataset(dataset, verdict, worst, tested, "; ".join(why))
 
 
 def _tested(
-    test: Predicate, dataset: str, numbers: Mapping[str, Quantity], evidence: Evidence, published: pd.DataFrame
+    test: Predicate, dataset: str, words: Words, evidence: Evidence, published: pd.DataFrame
 ) -> Iterator[Tested]:
     bound = _bound(test, dataset, published)
     for left, right in _pairs(test):
@@ -147,11 +165,11 @@ def _tested(
             continue
         try:
             if test.effect in FITTED:
-                places, samples = _series(test, dataset, left, numbers, evidence)
+                places, samples = _series(test, dataset, left, words, evidence)
                 of = effect_of(test.effect, places)
             else:
                 sides = [left, right] if right else [left]
-                samples = [_sample(evidence, dataset, side, numbers) for side in sides]
+                samples = [_sample(evidence, dataset, side, words) for side in sides]
                 of = effect_of(test.effect)
             together = paired(samples)
             if not together:
@@ -162,10 +180,10 @@ def _tested(
 
 
 def _series(
-    test: Predicate, dataset: str, side: Side, numbers: Mapping[str, Quantity], evidence: Evidence
+    test: Predicate, dataset: str, side: Side, words: Words, evidence: Evidence
 ) -> tuple[list[float], list[Sample]]:
     """Places of a series and the number at each of them."""
-    number = numbers[side.number]
+    number = words.numbers[side.number]
     if test.across:
         there = [each for each in test.across if evidence.has(each, side.run)]
         places = [float(evidence.clients(each, side.run)) for each in there]
@@ -178,15 +196,15 @@ def _series(
     if len(set(places)) < LEAST_PLACES:
         along = f"values of {test.by}" if test.by else "numbers of clients"
         few = f"{len(set(places))} of at least {LEAST_PLACES}"
-        raise Absent(f"too few {along} for a series of {describe(number)} ({few})")
+        raise Absent(f"too few {along} for a series of {words.number(side.number)} ({few})")
     return places, samples
 
 
-def _sample(evidence: Evidence, dataset: str, side: Side, numbers: Mapping[str, Quantity]) -> Sample:
+def _sample(evidence: Evidence, dataset: str, side: Side, words: Words) -> Sample:
     try:
-        return evidence.sample(dataset, side.run, numbers[side.number])
+        return evidence.sample(dataset, side.run, words.numbers[side.number])
     except Absent as why:
-        raise Absent(f"{why}, of {_named(side.run)}") from None
+        raise Absent(f"{words.number(side.number)} of {words.side(side)}: {why}") from None
 
 
 def _pairs(test: Predicate) -> Iterator[Pair]:
@@ -224,6 +242,11 @@ def _judged(relation: Relation, test: Predicate, tested: Tested, level: float) -
         return OPEN
     (lo, hi), (low, high) = tested.found.interval(), tested.found.interval(level)
     bound, middle = tested.bound, _middle(test)
+    if relation in STRICT and test.effect == "relative":
+        if max(abs(lo - bound), abs(hi - bound)) < LEAST_DIFFERENCE:
+            return SAME
+        if abs(tested.found.effect - bound) < LEAST_DIFFERENCE:
+            return OPEN
     holds, fails = {
         "less": (hi < bound, low >= bound),
         "at_most": (hi <= bound, low > bound),
@@ -263,26 +286,16 @@ def printed(bound: Published, published: pd.DataFrame) -> pd.DataFrame:
     return published[(published[list(wanted)] == list(wanted.values())).all(axis=1)]
 
 
-def _missing(claim: Claim, evidence: Evidence) -> str:
+def _missing(claim: Claim, evidence: Evidence, words: Words) -> str:
     """Which runs are not there, of a claim that could not be tested; empty where all are."""
     asked = claim.test.across or claim.datasets or evidence.datasets
     datasets = [each for each in asked if each in evidence.datasets]
     if not datasets:
-        return f"no runs on {', '.join(asked)} at this scale"
+        return f"no runs on {', '.join(map(words.dataset, asked))} at this scale"
     runs = [run_of(named) for named in (*claim.test.left, *claim.test.right)]
-    absent = [_named(run) for run in runs if not any(evidence.has(dataset, run) for dataset in datasets)]
-    return f"no runs of {', '.join(absent)} at this scale" if absent else ""
+    absent = [words.names.run(run) for run in runs if not any(evidence.has(dataset, run) for dataset in datasets)]
+    return f"no runs of {'; '.join(absent)} at this scale" if absent else ""
 
 
-def describe(quantity: Quantity) -> str:
-    """A number in words, for messages."""
-    return quantity.metric or quantity.log or str(quantity.record)
-
-
-def _name(tested: Tested) -> str:
-    sides: Sequence[Side] = [side for side in (tested.left, tested.right) if side]
-    return " to ".join(_named(side.run) for side in sides)
-
-
-def _named(run: Run) -> str:
-    return run[0] if run[1] == "base" else "/".join(run)
+def _name(tested: Tested, words: Words) -> str:
+    return " to ".join(words.side(side) for side in (tested.left, tested.right) if side)
