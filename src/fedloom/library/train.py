@@ -16,6 +16,7 @@ from fedloom.federation.devices import choose_device
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.runs import train_run
 from fedloom.library.load import load_run
+from fedloom.library.panels import named
 from fedloom.library.trained import Trained
 from fedloom.methods import registry as methods
 from fedloom.models import registry as models
@@ -48,6 +49,8 @@ def train(
 
     Raises InputError for an unknown method, parameter or value, or a panel too short for one window a part.
     """
+    if not isinstance(panel, Panel):
+        raise InputError(f"panel: expected what load_panel gives, found a {named(panel)}")
     root = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="fedloom-"))
     spec = _spec(panel, method, params or {}, model or {}, protocol or {}, seed)
     name = spec["dataset"]

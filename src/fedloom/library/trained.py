@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from fedloom.data.panels.panel import read_panel
+from fedloom.data.panels.panel import Panel, read_panel
 from fedloom.data.trajectories.table import read_trajectories
 from fedloom.errors import InputError
 from fedloom.evaluation.forecast.stream import forecasts
@@ -24,6 +24,8 @@ from fedloom.federation.stack import Bound
 from fedloom.federation.tasks.forecast import forecast_task
 from fedloom.federation.tasks.series import SeriesWindows
 from fedloom.federation.worlds import World
+from fedloom.library.panels import named
+from fedloom.library.recent import known_covariates, recent_values
 from fedloom.partition.folder import PanelPartition, read_partition
 
 SELECTION = "selected"  # the weights of the round that was best on the validation part
@@ -61,49 +63,33 @@ class Forecaster(Trained):
     family = "forecast"
     folder = "panel"
 
-    def forecast(self, readings: pd.DataFrame, covariates: pd.DataFrame | None = None) -> pd.DataFrame:
+    def forecast(self, readings: Panel | pd.DataFrame, covariates: pd.DataFrame | None = None) -> pd.DataFrame:
         """The next steps of every sensor [H, C] in the unit of the panel, indexed by their stamps.
 
-        ``readings`` has the panel's sensors as columns, naive local stamps one interval apart as its index, and at
-        least as many rows as the model reads steps of history; NaN where a reading is missing. Sensors with covariates
-        of their own find them in ``covariates`` (columns ``name/{sensor}``), at their training mean where it has none.
+        ``readings`` is a panel, or a table with the panel's sensors as columns and local stamps as its index, of at
+        least as many steps as the model reads of history. Missing readings and absent steps are filled in as they were
+        in training. Sensors with covariates of their own find them in ``covariates`` (stamps as index, columns
+        ``name/{sensor}``), or in the panel given, and stand at their training mean where there are none.
 
-        Raises InputError for a missing sensor, too few rows, or stamps that are not one interval apart.
+        Raises InputError for anything else, a missing sensor, stamps off the panel's interval, too few steps, or no
+        reading at all among those that the model reads.
         """
         panel, made = read_panel(self.data), read_partition(PanelPartition, self.partition)
         history, horizon = int(made.about["history"]), int(made.about["horizon"])
-        recent, ahead = _recent(readings, self.clients, history, horizon, int(made.about["interval_minutes"]))
-        values = pd.concat([panel.values[self.clients], recent, ahead.astype(np.float32)])
-        known = pd.DataFrame(index=recent.index) if covariates is None else covariates
-        later = known.reindex(index=[*recent.index, *ahead.index], columns=panel.features.columns)
-        followed = dataclasses.replace(panel, values=values, features=pd.concat([panel.features, later]))
+        recent = recent_values(readings, self.clients, panel, history)
+        step = pd.Timedelta(minutes=int(made.about["interval_minutes"]))
+        ahead = pd.date_range(recent.index[-1] + step, periods=horizon, freq=step, name="timestamp")
+        later = recent.index.append(ahead)
+        values = pd.concat([panel.values[self.clients], recent.reindex(later)])
+        covariates = known_covariates(readings, covariates).reindex(index=later, columns=panel.features.columns)
+        followed = dataclasses.replace(panel, values=values, features=pd.concat([panel.features, covariates]))
         window = {"client": [-1], "part": ["test"], "start": [len(values) - horizon - history]}
         task = forecast_task(
             followed, made.about, made.clients.loc[self.clients], pd.DataFrame(window),
             Protocol(**self.spec["protocol"]), self.run.task.device,
         )  # fmt: skip
         (found,) = forecasts(self.run, self.weights, task, "test")
-        return pd.DataFrame(found.forecast_CBH[:, 0].T.cpu().numpy(), index=ahead.index, columns=self.clients)
-
-
-def _recent(
-    readings: pd.DataFrame, clients: list[str], history: int, horizon: int, minutes: int
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The last ``history`` rows of ``readings`` for ``clients``, and empty rows for the ``horizon`` after them."""
-    absent = [name for name in clients if name not in readings.columns]
-    if absent:
-        raise InputError(f"readings: columns: expected every sensor of the run, found no {absent[0]!r}")
-    if len(readings) < history:
-        raise InputError(f"readings: rows: expected at least {history}, found {len(readings)}")
-    recent = readings[clients].iloc[-history:].astype(np.float32)
-    step = pd.Timedelta(minutes=minutes)
-    stamps = pd.DatetimeIndex(recent.index, name="timestamp")
-    apart = np.diff(stamps.to_numpy())
-    if (apart != step.to_timedelta64()).any():
-        wrong = pd.Timedelta(apart[apart != step.to_timedelta64()][0])
-        raise InputError(f"readings: stamps: expected {step} apart, found {wrong}")
-    ahead = pd.date_range(stamps[-1] + step, periods=horizon, freq=step, name="timestamp")
-    return recent.set_axis(stamps, axis=0), pd.DataFrame(np.nan, index=ahead, columns=clients)
+        return pd.DataFrame(found.forecast_CBH[:, 0].T.cpu().numpy(), index=ahead, columns=self.clients)
 
 
 class WorldModel(Trained):
@@ -118,13 +104,16 @@ class WorldModel(Trained):
         ``plan`` are action ids, one a step; sequences of the ``part`` that are shorter are left out. Every number is a
         mean over the steps of the plan and over ``draws`` simulations.
 
-        Raises InputError for an action that the data do not have, or a plan longer than every sequence.
+        Raises InputError for an action or a part that the data do not have, a step or a number of draws out of range,
+        or a plan longer than every sequence.
         """
         task, table = self.run.task, read_trajectories(self.data).table
-        unknown = [action for action in plan if not 0 <= action < task.actions]
-        if unknown or not len(plan):
-            found = unknown[0] if unknown else "no action"
-            raise InputError(f"plan: expected actions from 0 to {task.actions - 1}, found {found}")
+        _require_plan(plan, task.actions)
+        if part not in task.rows:
+            raise InputError(f"part: expected one of {', '.join(task.rows)}, found {part!r}")
+        for name, number, least in (("first", first, 0), ("draws", draws, 1)):
+            if number < least:
+                raise InputError(f"{name}: expected at least {least}, found {number}")
         long_enough = (task.arrays.mask.sum(1) >= first + len(plan)).nonzero()[:, 0]
         if not torch.isin(task.rows[part], long_enough).any():
             steps = first + len(plan)
@@ -134,6 +123,15 @@ class WorldModel(Trained):
         chance, at = world.simulate(part, plans, first, draws, long_enough)
         ids = table["id"].to_numpy()[at.cpu().numpy()]
         return pd.Series(chance[:, 0].double().mean(0).cpu().numpy(), index=pd.Index(ids, name="id"), name="outcome")
+
+
+def _require_plan(plan: object, actions: int) -> None:
+    expected = f"plan: expected actions from 0 to {actions - 1}"
+    if isinstance(plan, str) or not isinstance(plan, Sequence | np.ndarray):
+        raise InputError(f"{expected}, found a {named(plan)}")
+    wrong = [action for action in plan if not isinstance(action, int | np.integer) or not 0 <= action < actions]
+    if wrong or not len(plan):
+        raise InputError(f"{expected}, found {wrong[0] if wrong else 'no action'}")
 
 
 class Rebuilder(Trained):
@@ -148,9 +146,13 @@ class Rebuilder(Trained):
         Windows follow each other, the last one ends with the series. ``client`` names whose model answers, where
         clients keep models of their own.
 
-        Raises InputError where a name is needed or unknown, or where nothing at all was observed.
+        Raises InputError where a name is needed or unknown, where nothing at all was observed, or for anything but
+        numbers along one axis.
         """
-        values = np.asarray(series, dtype=np.float64)
+        try:
+            values = np.asarray(series, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"series: expected numbers along one axis, found a {named(series)}") from None
         seen = np.isfinite(values)
         if values.ndim != 1 or not seen.any():
             raise InputError(f"series: expected one axis with an observed point, found shape {values.shape}")

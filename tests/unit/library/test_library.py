@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -77,10 +78,62 @@ def test_readings_that_cannot_be_forecast_are_refused_in_one_line(forecaster: Fo
     for wrong, said in {
         "columns: expected every sensor of the run, found no 's1'": later.drop(columns="s1"),
         "rows: expected at least 6, found 5": later.iloc[:5],
-        "stamps: expected 0 days 01:00:00 apart, found 0 days 02:00:00": later.iloc[::2],
+        "stamps: expected one every 60 minutes, found 2024-03-13 13:30:00": later.rename(
+            index={later.index[1]: later.index[1] + pd.Timedelta(minutes=30)}
+        ),
+        "stamps: expected local time as in the panel, found offsets from UTC": later.tz_localize("UTC"),
+        "row 1: expected a stamp like .*, found '0'": later.reset_index(drop=True),
+        "column 's1', row 1: expected a number, found 'many'": later.assign(s1="many"),
+        "expected a panel or a table with stamps as its index, found a str": "data/mine.csv",
+        "expected a panel or a table with stamps as its index, found a ndarray": later.to_numpy(),
+        "interval: expected 60 minutes as in training, found 120": load_panel(later.iloc[::2]),
+        "expected a reading among the last 6 steps, found none": later * np.nan,
     }.items():
         with pytest.raises(InputError, match=f"^readings: {wrong}$"):
             forecaster.forecast(said)
+
+
+def test_a_panel_is_forecast_as_its_readings_are(forecaster: Forecaster) -> None:
+    later = readings(480).iloc[300:320]
+    pd.testing.assert_frame_equal(forecaster.forecast(load_panel(later)), forecaster.forecast(later))
+
+
+@pytest.mark.parametrize("fill", ["mean", "last"])
+def test_a_recent_gap_is_filled_as_one_in_training_is(fill: Literal["mean", "last"], tmp_path: Path) -> None:
+    gappy = readings().drop(readings().index[[200, 202, 203]])
+    gappy.iloc[198, 1] = np.nan
+    panel = load_panel(gappy, name="gappy")
+    windows = dataclasses.replace(WINDOWS, split=(0.6, 0.1, 0.3), fill=fill)
+    model = train(panel, "local", model={"encoder": "compact"}, protocol={"rounds": 0}, partition=windows, out=tmp_path)
+    assert isinstance(model, Forecaster)
+    judged = next(iter(forecasts(model.run, model.weights, model.run.task, "test")))
+    first = 199  # of a test window whose history of six has three absent steps and a missing reading
+    window = int((model.run.task.starts["test"][0] == first).nonzero())
+    given = gappy[gappy.index < readings().index[first + WINDOWS.history]]
+    np.testing.assert_allclose(model.forecast(given), judged.forecast_CBH[:, window].T.numpy(), rtol=1e-6)
+
+
+def test_a_panel_is_printed_in_one_line() -> None:
+    panel = load_panel(readings().drop(readings().index[7]), name="waves")
+    assert repr(panel) == (
+        "Panel(waves: 3 nodes, 240 steps of 60 minutes, 2024-03-01 00:00:00 to 2024-03-10 23:00:00, 0.4% missing)"
+    )
+
+
+def test_what_is_no_panel_is_not_trained_on(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^panel: expected what load_panel gives, found a str$"):
+        train("data/mine.csv", "fedavg", out=tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(
+        InputError, match=r"^mine: expected a table, a CSV file or the folder of a panel, found a list$"
+    ):
+        load_panel([1, 2])
+
+
+def test_stamps_of_a_table_with_offsets_are_brought_to_the_clock_that_is_named() -> None:
+    table = readings().tz_localize("UTC")
+    assert load_panel(table).values.index.equals(readings().index)
+    there = load_panel(table, timezone="Europe/Vienna")
+    assert there.values.index[0] == pd.Timestamp("2024-03-01 01:00")
 
 
 def test_a_panel_comes_from_a_table_a_file_or_a_folder(forecaster: Forecaster, tmp_path: Path) -> None:
@@ -142,8 +195,14 @@ def test_a_world_model_answers_for_every_test_sequence_that_is_long_enough(world
     assert not chance.equals(world.simulate([1, 0, 0], first=2, draws=3))
     with pytest.raises(InputError, match=r"^plan: expected a test sequence of at least 7 steps, found none so long$"):
         world.simulate([0] * 7)
-    with pytest.raises(InputError, match=r"^plan: expected actions from 0 to \d+, found 99$"):
-        world.simulate([0, 99])
+    for plan, found in {(0, 99): "99", (0, 0.5): "0.5", (): "no action", "01": "a str"}.items():
+        with pytest.raises(InputError, match=rf"^plan: expected actions from 0 to \d+, found {found}$"):
+            world.simulate(plan)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^part: expected one of .*, found 'later'$"):
+        world.simulate([0], part="later")
+    for name, value in {"first": -1, "draws": 0}.items():
+        with pytest.raises(InputError, match=rf"^{name}: expected at least \d, found {value}$"):
+            world.simulate([0], **{name: value})  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -179,6 +238,8 @@ def test_a_series_of_any_length_has_its_gaps_filled_in_and_nothing_else_changed(
 def test_a_series_without_an_observed_point_or_of_an_unknown_client_is_refused(rebuilder: Rebuilder) -> None:
     with pytest.raises(InputError, match=r"^series: expected one axis with an observed point"):
         rebuilder.reconstruct(np.full(20, np.nan))
+    with pytest.raises(InputError, match=r"^series: expected numbers along one axis, found a str$"):
+        rebuilder.reconstruct("data/heart.csv")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^client: expected one of .*, found 'nobody'$"):
         rebuilder.reconstruct(np.arange(20.0), client="nobody")
 

@@ -33,7 +33,7 @@ ABOUT_KEYS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Panel:
     """Readings of N nodes at T stamps.
 
@@ -54,6 +54,17 @@ class Panel:
     features: pd.DataFrame = field(default_factory=pd.DataFrame)
     truth: pd.DataFrame = field(default_factory=pd.DataFrame)
     about: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """One line: whose readings, how many, from when to when, and which share is missing."""
+        steps, nodes = self.values.shape
+        every, stamps = self.about.get("interval_minutes", "?"), self.values.index
+        span = f"{stamps[0]} to {stamps[-1]}" if steps else "no stamp"
+        missing = float(np.isnan(self.values.to_numpy()).mean()) if self.values.size else 0.0
+        return (
+            f"Panel({self.about.get('dataset', '?')}: {nodes} nodes, {steps} steps of {every} minutes, {span}, "
+            f"{missing:.1%} missing)"
+        )
 
 
 def no_edges() -> pd.DataFrame:
