@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
+from fedloom.report.layout import EMPTY
+from fedloom.report.names import Run
 from fedloom.report.shown import Shown
+
+PROTOCOL = ("rounds", "batch", "epochs", "batches", "participation", "train_stride", "validation_stride", "precision")
+"""What is told of a protocol in print, rounds first."""
+
+Where = tuple[str, Run]
+"""A dataset and a run on it."""
 
 
 def told(shown: Shown, *sentences: str) -> str:
@@ -13,12 +22,55 @@ def told(shown: Shown, *sentences: str) -> str:
 
 
 def facts(shown: Shown) -> str:
-    """Scale, seeds, and rounds by dataset (or by the part of it that it is)."""
+    """Scale, seeds, rounds by dataset (or by the part of it that it is), and which runs differ in what from most."""
     runs = shown.runs
-    seeds = sorted(set(runs["seed"]))
-    by_dataset = {shown.label(d): sorted(set(of["asked"])) for d, of in runs.groupby("dataset", sort=False)}
-    rounds = [f"{numbered(asked, 'round', '/')} on {label}" for label, asked in by_dataset.items()]
-    return "; ".join([f"Scale {shown.scale}", f"seeds {', '.join(map(str, seeds))}", *rounds]) + "."
+    by_run = runs.groupby(["dataset", "method", "variant"], sort=False)["seed"].agg(lambda of: tuple(sorted(of)))
+    most, others = _most({(key[0], key[1:]): of for key, of in by_run.items()})
+    rest = [f"{_named(shown, who)}: {', '.join(map(str, of))}" for of, who in others.items()]
+    seeds = ", ".join(map(str, most)) + (f" ({'; '.join(rest)})" if rest else "")
+    rounds, unlike = [], []
+    for dataset in shown.datasets:
+        asked = {}
+        for run in runs[runs["dataset"] == dataset].itertuples():
+            protocol = shown.record(run.folder)["spec"]["protocol"]
+            asked[dataset, (run.method, run.variant)] = tuple(protocol.get(name) for name in PROTOCOL)
+        most, others = _most(asked)
+        rounds.append(f"{counted(most[0], 'round')} on {shown.label(dataset)}")
+        for of, who in others.items():
+            said = [
+                _setting(name, value) for name, value, usual in zip(PROTOCOL, of, most, strict=True) if value != usual
+            ]
+            unlike.append(f"{_named(shown, who)}: {', '.join(said)}")
+    told_of = "; ".join([f"Scale {shown.scale}", f"seeds {seeds}", *rounds]) + "."
+    return f"{told_of} Not trained like most: {'; '.join(unlike)}." if unlike else told_of
+
+
+def _most(found: dict[Where, tuple[Any, ...]]) -> tuple[tuple[Any, ...], dict[tuple[Any, ...], list[Where]]]:
+    """What most have, the first of several, and who has something else."""
+    by_value: dict[tuple[Any, ...], list[Where]] = {}
+    for who, value in found.items():
+        by_value.setdefault(value, []).append(who)
+    most = max(by_value, key=lambda value: len(by_value[value]))
+    return most, {value: who for value, who in by_value.items() if value != most}
+
+
+def _named(shown: Shown, who: list[Where]) -> str:
+    """Runs in print, with their datasets where there are several."""
+    several = len(shown.datasets) > 1
+    names = (shown.names.run(run) + (f" on {shown.label(dataset)}" if several else "") for dataset, run in who)
+    return ", ".join(dict.fromkeys(names))
+
+
+def _setting(name: str, value: Any) -> str:
+    """A setting of a protocol in print: its number, or what it is where it has none."""
+    if name == "rounds":
+        return counted(value, "round")
+    return f"{name.replace('_', ' ')} {printed_setting(name, value)}"
+
+
+def printed_setting(name: str, value: Any) -> str:
+    """The value of a protocol's setting in print: no limit of minibatches means all of an epoch."""
+    return EMPTY if value is None else "all" if name == "batches" and value == 0 else str(value)
 
 
 def budget(shown: Shown) -> str:

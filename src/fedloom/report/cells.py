@@ -144,9 +144,7 @@ def explained(cells: Collection[Cell]) -> str:
     """Say what the marks mean that there are among ``cells``."""
     sentences = [
         "Best in bold, second underlined." if any(cell.mark == "best" for cell in cells) else "",
-        "†: not ranked, as it does not compete, but ahead of the best that is."
-        if any(cell.mark == "ahead" for cell in cells)
-        else "",
+        AHEAD if any(cell.mark == "ahead" for cell in cells) else "",
         "[n/m]: n of m seeds finished, the others diverged." if any(LOST.search(cell.text) for cell in cells) else "",
     ]
     return " ".join(sentence for sentence in sentences if sentence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,10 +92,11 @@ class Workshop:
         diverged: str | None = None,
         sent: int = 640,
         nmi: float | None = None,
+        protocol: Mapping[str, Any] | None = None,
     ) -> None:
         """Make a run whose every forecast errs by about ``error``; with ``diverged`` the reason why it has none."""
         spec: dict[str, Any] = {"dataset": dataset, "method": method, "variant": variant, "seed": seed}
-        spec["protocol"] = {"rounds": 5}
+        spec["protocol"] = {"rounds": 5, **(protocol or {})}
         folder = self.root / "runs" / dataset / method / variant / f"seed{seed}"
         folder.mkdir(parents=True)
         record: dict[str, Any] = {"spec": spec, "verdict": "diverged" if diverged else "finished", "reason": diverged}

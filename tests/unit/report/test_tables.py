@@ -77,7 +77,7 @@ def test_a_diverged_method_is_printed_as_diverged_with_the_reason_in_the_csv(wor
     workshop.run("fedper", 9.0, seed=1, diverged="loss of client b is not finite in round 0, batch 3")
     table = drawn(workshop.show("table1"))
     text = markdown(table, "table1")
-    assert cells(text, "FedAvg") == ["diverged", "diverged", "–"]
+    assert cells(text, "FedAvg") == ["diverged", "diverged", "1", "–"]
     assert cells(text, "FedPer")[0] == "4.00 [1/2]"
     row = headlines(table.tidy).loc[("fedavg", "base")]
     assert pd.isna(row["ours_mean"])
@@ -101,6 +101,29 @@ def test_a_caption_names_scale_seeds_and_rounds(workshop: Workshop) -> None:
     text = markdown(drawn(workshop.show("table1", caption="Errors of everything")), "table1")
     assert text.startswith("# Table 1: Errors of everything\n")
     assert "Scale quick; seeds 0, 4; 5 rounds on METR-LA." in text
+
+
+def test_rows_of_fewer_seeds_and_of_another_protocol_are_named(workshop: Workshop) -> None:
+    for seed in (0, 1):
+        workshop.run("atlas", 3.0, seed=seed)
+    for method in ("fedavg", "fedper"):
+        workshop.run(method, 3.0)
+    workshop.run("fedgru", 3.0, protocol={"batch": 64})
+    workshop.run("fedgtp", 3.0, protocol={"rounds": 20, "batch": 32, "batches": 0})
+    table = drawn(workshop.show("table1"))
+    text = markdown(table, "table1")
+    assert "Scale quick; seeds 0 (Atlas: 0, 1); 5 rounds on METR-LA." in text
+    assert "Not trained like most: FedGRU: batch 64; FedGTP: 20 rounds, batch 32, batches all." in text
+    seeds = [title for _, title in table.header].index("Seeds")
+    assert [cells(text, name)[seeds] for name in ("Atlas", "FedAvg", "FedGTP")] == ["2", "1", "1"]
+
+
+def test_where_all_rows_are_alike_nothing_is_said_of_it(workshop: Workshop) -> None:
+    for method in ("atlas", "fedavg"):
+        workshop.run(method, 3.0)
+    table = drawn(workshop.show("table1"))
+    assert "Seeds" not in [title for _, title in table.header]
+    assert "Not trained like most" not in table.notes
 
 
 def test_paired_tests_are_against_the_best_federated_method_and_corrected(workshop: Workshop) -> None:

@@ -63,6 +63,9 @@ def comparison(shown: Shown, options: ComparisonOptions) -> Table:
             if printed.notna().any():
                 cells = {run: Cell(f"{v:.{DECIMALS}f}" if v == v else EMPTY) for run, v in printed.items()}
                 columns.add(shown.label(dataset), f"{title}, paper", cells)
+        seeds = of.set_index(["method", "variant"])[["seeds", "diverged"]].sum(axis=1)
+        if seeds.nunique() > 1:
+            columns.add(shown.label(dataset), "Seeds", {run: Cell(str(count)) for run, count in seeds.items()})
         columns.add(shown.label(dataset), "Converged", converged(gains[gains["dataset"] == dataset]))
     labels = {run_of(named): label for named, label in options.labels.items()}
     rows = [(group, labels.get(run) or shown.names.run(run), columns.row(run)) for run, group in groups.items()]
