@@ -7,11 +7,10 @@ from functools import lru_cache
 import pytest
 
 from fedloom.check.method import CHECKS, Subject
+from fedloom.check.problems.registry import problem_for
 from fedloom.federation.method import Method
 from fedloom.methods import registry
 from fedloom.models.bilstm import BiLstm
-from fedloom.models.forecaster import Forecaster
-from fedloom.models.latent_world import LatentWorldModel
 from fedloom.models.patch_transformer import PatchTransformerModel
 
 VARIANTS = {
@@ -46,6 +45,7 @@ VARIANTS = {
     "stdn/no_graph": {"graph": "none"},
     "fast/alone": {"agents": 0},
 }
+FAMILIES = {"latent_world": "trajectory", "patches": "series"}  # that a variant's client model learns
 SIZES = {
     "fedgru": {"hidden": 5},
     "fedgtp": {"hidden": 5, "order": 1},  # narrow nets of order 2 amplify rounding: their sums have no scale
@@ -75,11 +75,10 @@ def small(name: str) -> Method:
         return kind(params)
     if kind.name == "local_lstm":
         return kind(params, BiLstm(BiLstm.Params(hidden=5)))
-    if name.endswith("/latent_world"):
-        return kind(params, LatentWorldModel(LatentWorldModel.Params(levels=10)))
-    if kind.family == "series" or name.endswith("/patches"):
-        return kind(params, PatchTransformerModel(PatchTransformerModel.Params(8, 2, 2, dbe=name.endswith("/dbe"))))
-    return kind(params, Forecaster(Forecaster.Params(encoder="compact", width=8, depth=1)))
+    if name.endswith("/dbe"):
+        return kind(params, PatchTransformerModel(PatchTransformerModel.Params(8, 2, 2, dbe=True)))
+    family = FAMILIES.get(name.partition("/")[2], kind.family or "forecast")
+    return kind(params, problem_for(family).model())
 
 
 @lru_cache(maxsize=1)

@@ -6,10 +6,11 @@ A method's author calls it in a test; each failure says in words what does not h
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -26,6 +27,7 @@ from fedloom.federation.protocol import Protocol
 from fedloom.federation.robust import ServerRule
 from fedloom.federation.rounds import Federation, State
 from fedloom.federation.store import Store
+from fedloom.methods import registry
 
 CLOSE = 1e-9
 
@@ -247,6 +249,12 @@ def influence_runs_along_edges(subject: Subject) -> None:
         assert gap == 0, f"client b moves client {NAMES[client]} by {gap:.2e} in one step, though no edge joins them"
 
 
+def _made(name: str, params: Mapping[str, Any], family: str) -> Method:
+    kind = registry.get(name)
+    settings = registry.parameters(kind.Params, dict(params), f"method {name}")
+    return kind(settings, problem_for(kind.family or family).model() if kind.takes_model else None)
+
+
 CHECKS: dict[str, Callable[[Subject], None]] = {
     check.__name__: check
     for check in (
@@ -267,8 +275,14 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
 }
 
 
-def check_method(make: Factory) -> None:
-    """Run every check on the method that ``make`` builds. Raises AssertionError saying what does not hold."""
-    subject = Subject(make)
+def check_method(method: str | Factory, params: Mapping[str, Any] | None = None, family: str = "forecast") -> None:
+    """Run every check on a method: a registered one by its name, or what a function without arguments makes.
+
+    One by its name has ``params``, or its defaults; where it learns any client model, it gets the small one of
+    ``family``.
+
+    Raises AssertionError saying what does not hold, InputError for an unknown name, parameter or family.
+    """
+    subject = Subject(partial(_made, method, params or {}, family) if isinstance(method, str) else method)
     for check in CHECKS.values():
         check(subject)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 from typing import Protocol as Shape
 
+from fedloom.federation.client_model import ClientModel
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.task import Task
 
@@ -25,6 +26,10 @@ class Problem(Shape):
     @classmethod
     def small(cls, equal: bool = False) -> Problem:
         """The problem, the same every time; equal samples for all where ``equal`` (coupled methods)."""
+
+    @staticmethod
+    def model() -> ClientModel:
+        """A small client model that learns the problem, for methods that take any."""
 
     def task(self, protocol: Protocol = PROTOCOL, device: str = "cpu") -> Task:
         """The problem as a task on ``device``."""

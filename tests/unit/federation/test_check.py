@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fedloom.check.method import CHECKS, Subject, check_method
 from fedloom.check.problems import HISTORY, HORIZON
+from fedloom.errors import InputError
 from fedloom.federation.method import Clients, Method, Moment, Outcome, Phase, Step, Uploads
 from fedloom.federation.optim import Adam
 from fedloom.federation.stack import Bound
@@ -84,6 +85,20 @@ class PeeksAtTheTest(Sound):
 
 def test_a_sound_method_passes() -> None:
     check_method(Sound)
+
+
+@pytest.mark.parametrize(("name", "family"), [("fedavg", "forecast"), ("fedavg", "trajectory"), ("ffts", "forecast")])
+def test_a_registered_method_is_checked_by_its_name(name: str, family: str) -> None:
+    check_method(name, family=family)
+
+
+def test_a_wrong_name_or_parameter_of_a_method_to_check_is_said_in_one_line() -> None:
+    with pytest.raises(InputError, match=r"^method: expected one of .*; found 'fedavgg'"):
+        check_method("fedavgg")
+    with pytest.raises(InputError, match=r"^method fedprox: parameter: expected one of .*; found 'nu'$"):
+        check_method("fedprox", {"nu": 1})
+    with pytest.raises(InputError, match=r"^family: expected one of .*; found 'forecasts'"):
+        check_method("fedavg", family="forecasts")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from fedloom.check.problem import CLIENTS, NAMES, PROTOCOL
 from fedloom.data.panels.panel import Panel
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.tasks.forecast import ForecastTask, forecast_task
+from fedloom.models.forecaster import Forecaster
 
 STEPS, HISTORY, HORIZON = 160, 12, 4
 TRAIN_END, VALIDATION_END = 100, 130
@@ -40,6 +41,11 @@ class ForecastProblem:
         values[rng.uniform(size=values.shape) < 0.1] = np.nan
         train_from = (0,) * CLIENTS if equal else (0, 30, 12, 0, TRAIN_END)
         return cls(values, train_from, tuple(NAMES))
+
+    @staticmethod
+    def model() -> Forecaster:
+        """A small client model that learns the problem."""
+        return Forecaster(Forecaster.Params(encoder="compact", width=8, depth=1))
 
     def task(self, protocol: Protocol = PROTOCOL, device: str = "cpu") -> ForecastTask:
         """The problem as a task on ``device``."""

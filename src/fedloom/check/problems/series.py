@@ -13,6 +13,7 @@ from fedloom.check.problem import CLIENTS, NAMES, PROTOCOL
 from fedloom.data.series.table import SeriesSet
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.tasks.series import SeriesTask, series_task
+from fedloom.models.patch_transformer import PatchTransformerModel
 
 LENGTH, PATCH = 16, 2
 
@@ -46,6 +47,11 @@ class SeriesProblem:
             wave[rng.uniform(size=n) < 0.1] = np.nan
             values.append(wave)
         return cls(tuple(NAMES), tuple(values), client)
+
+    @staticmethod
+    def model() -> PatchTransformerModel:
+        """A small client model that learns the problem."""
+        return PatchTransformerModel(PatchTransformerModel.Params(width=8, layers=2, heads=2))
 
     def task(self, protocol: Protocol = PROTOCOL, device: str = "cpu") -> SeriesTask:
         """The problem as a task on ``device``."""

@@ -13,6 +13,7 @@ from fedloom.check.problem import CLIENTS, NAMES, PROTOCOL
 from fedloom.data.trajectories.table import Steps, TrajectorySet, trajectory_table
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.tasks.trajectory import TrajectoryTask, trajectory_task
+from fedloom.models.latent_world import LatentWorldModel
 from fedloom.partition.folder import TrajectoryPartition
 
 SEQUENCES, LONGEST, ACTIONS = 90, 6, 4
@@ -66,6 +67,11 @@ class TrajectoryProblem:
         part = rng.choice(["train", "validation", "test"], SEQUENCES, p=[0.7, 0.2, 0.1])
         part[(client == CLIENTS - 1) & (part == "train")] = "test"
         return cls(tuple(NAMES), TrajectorySet(table, about), client, part)
+
+    @staticmethod
+    def model() -> LatentWorldModel:
+        """A small client model that learns the problem."""
+        return LatentWorldModel(LatentWorldModel.Params(levels=10))
 
     def task(self, protocol: Protocol = PROTOCOL, device: str = "cpu") -> TrajectoryTask:
         """The problem as a task on ``device``."""
