@@ -11,6 +11,7 @@ import torch
 
 from bench.ceiling import ceilings
 from bench.growth import growth
+from bench.heads import heads
 from bench.precision import precision
 from bench.problem import Setting
 from bench.throughput import PEERS, throughput
@@ -18,8 +19,9 @@ from fedloom.artifacts import atomic
 from fedloom.federation.allocator import keep_freed_memory
 from fedloom.federation.devices import choose_device
 
+HISTORY = 96  # steps that each head reads
 MODELS = ("mlp", "gru", "atlas")
-PARTS = ("throughput", "ceiling", "precision", "growth", "stages", "studies")
+PARTS = ("throughput", "heads", "ceiling", "precision", "growth", "evaluation", "stages", "studies")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,10 +36,13 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=int, default=Setting.rounds, help="counted rounds of a run")
     made.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of torch, and actors of Flower")
     made.add_argument("--device", default=Setting.device, choices=["cpu", "cuda"])
+    made.add_argument("--heads", nargs="+", type=int, default=[78, 546], help="of a split network, 96 steps each")
     made.add_argument("--grow-clients", nargs="+", type=int, default=[100, 1000, 5000, 20000])
     made.add_argument("--grow-history", nargs="+", type=int, default=[12, 48, 192, 768])
     made.add_argument("--grow-rounds", nargs="+", type=int, default=[2, 8, 32])
     made.add_argument("--grow-seeds", nargs="+", type=int, default=[1, 2, 4])
+    made.add_argument("--judged-nodes", type=int, default=325, help="of the panels that are judged as a stream")
+    made.add_argument("--judged-steps", nargs="+", type=int, default=[13_000, 52_000])
     made.add_argument("--points", type=int, default=2_000_000, help="counted into hexagons")
     made.add_argument("--steps", type=int, default=34_272, help="of the panel that is read")
     made.add_argument("--datasets", nargs="+", default=["metr-la", "pems-bay", "pems04", "pems08", "regimes"])
@@ -81,6 +86,12 @@ def measure(part: str, asked: argparse.Namespace, base: Setting) -> None:
     path = asked.out / f"{part}.csv"
     if part == "throughput":
         table = throughput(asked.models, asked.clients, asked.batches, asked.peers, asked.repeats, base)
+    elif part == "heads":
+        table = heads(asked.heads, HISTORY, asked.batches[0], asked.repeats, torch.device(asked.device))
+    elif part == "evaluation":
+        from bench.evaluation import evaluation
+
+        table = evaluation(asked.judged_nodes, asked.judged_steps, asked.device)
     elif part in ("ceiling", "precision"):
         sizes = [(model, batch, count) for model in asked.models for batch in asked.batches for count in asked.clients]
         settings = [replace(base, model=m, clients=c, batch=b) for m, b, c in sizes]

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-CHUNK_BYTES = {"cpu": 2**24, "cuda": 2**30}  # gates of the copies at work: what caches hold, what fills a GPU
+CHUNK_BYTES = {"cpu": 2**26, "cuda": 2**30}  # gates of the copies at work, few enough for caches, many enough that calls cost little
 
 
 class Cell(Protocol):
