@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-CHUNK_BYTES = {"cpu": 2**26, "cuda": 2**30}  # gates of the copies at work, few enough for caches, many enough that calls cost little
+CHUNK_BYTES = {"cpu": 2**26, "cuda": 2**30}  # gates at work: caches hold them, calls cost little beside
 
 
 class Cell(Protocol):
