@@ -39,19 +39,25 @@ def closure(script: Path, plugged: Iterable[type | ModuleType] = ()) -> dict[str
     method of somebody else's) go by their file name; only what they import from the package is followed.
     """
     found: dict[str, str] = {}
-    waiting = [script, *(Path(inspect.getfile(kind)) for kind in plugged)]
+    waiting = [path.resolve() for path in (script, *(Path(inspect.getfile(kind)) for kind in plugged))]
     while waiting:
-        path = waiting.pop().resolve()
+        path = waiting.pop()
         name = _name(path)
         if name in found or name in REGISTRIES:
             continue
-        if path.suffix != ".py":
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
-            continue
-        found[name], imports, texts = _facts(path.read_text(encoding="utf-8"), name)
-        waiting.extend(file for module in imports for file in _files(module))
-        waiting.extend(file for file in map(path.with_name, texts) if file.is_file())
+        found[name], others = _known(path, path.stat().st_mtime_ns)
+        waiting.extend(others)
     return found
+
+
+@cache
+def _known(path: Path, changed: int) -> tuple[str, tuple[Path, ...]]:
+    """What counts of the file that was last ``changed`` then, and the files that it imports or names."""
+    if path.suffix != ".py":
+        return hashlib.sha256(path.read_bytes()).hexdigest(), ()
+    dump, imports, texts = _facts(path.read_text(encoding="utf-8"), _name(path))
+    named = (file for file in map(path.with_name, texts) if file.is_file())
+    return dump, tuple(dict.fromkeys([*(file for module in imports for file in _files(module)), *named]))
 
 
 def _root() -> Path:
@@ -76,7 +82,6 @@ def _files(module: str) -> tuple[Path, ...]:
     return tuple(file for file in wanted if file.is_file())
 
 
-@cache
 def _facts(source: str, name: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Of one module: the dump of its tree without docstrings, what it imports of the package, names of files in it."""
     tree = ast.parse(source, name)

@@ -6,11 +6,18 @@ import importlib
 import inspect
 import pkgutil
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
 from fedloom.errors import InputError
+
+
+@cache
+def _installed(group: str) -> dict[str, str]:
+    # To ask is to read what is known of every installed package.
+    return {point.name: point.module for point in entry_points(group=group)}
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class Registry:
             for m in pkgutil.iter_modules(package.__path__)
             if not m.ispkg and m.name != "registry"
         }
-        return own | {point.name: point.module for point in entry_points(group=self.package)}
+        return own | _installed(self.package)
 
     def names(self) -> list[str]:
         """All names, sorted."""
