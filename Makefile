@@ -24,7 +24,8 @@ report: $(READY)  ## both reports: ours, and Snakemake's own with the provenance
 
 archive: report  ## the finished run in one file: settings, versions, tables, figures, metrics, logs, provenance; no data, no weights
 	tar -czf fedloom-results.tar.gz --exclude=results/raw --exclude=results/data --exclude=results/state \
-	  --exclude='*.safetensors' Makefile Snakefile config profiles pyproject.toml requirements.lock scripts src workflow results
+	  --exclude='*.safetensors' --exclude=__pycache__ --exclude='*.egg-info' CITATION.cff LICENSE Makefile README.md Snakefile \
+	  config profiles pyproject.toml requirements.lock scripts src workflow results
 	@echo "The archive: $(CURDIR)/fedloom-results.tar.gz"
 
 test: $(READY)

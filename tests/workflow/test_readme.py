@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -155,3 +156,15 @@ def test_add_a_dataset(fresh, repository: Path, address: str) -> None:
 def test_add_a_method(fresh, repository: Path) -> None:
     follow(fresh, section(repository, "Add a method"))
     assert "median" in (fresh.root / "results" / "atlas" / "table1.md").read_text()
+
+
+def test_without_snakemake(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_counts(tmp_path / "data" / "mine.csv", missing="")
+    text = section(repository, "Without Snakemake")
+    (shown,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(shown, names)
+    assert list(names["forecast"].columns) == ["s0", "s1", "s2"]
+    assert names["forecast"].index[0] == pd.Timestamp("2024-01-21")
+    pd.testing.assert_frame_equal(names["again"].forecast(names["panel"]), names["forecast"])
