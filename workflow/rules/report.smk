@@ -3,7 +3,8 @@
 Needs: metrics and diagnostics of exactly the runs that an artifact shows, their data, the published numbers, names;
     for claims all runs of a study.
 Makes: results/{study}/{table}.csv, .md, .tex, results/{study}/{figure}.pdf, .png, results/{study}/claims.* and
-    contradictions.*, results/claims.md over all studies, and results/report.html.
+    contradictions.*, results/claims.md over all studies, and results/report.html with its own tables in
+    results/report/.
 """
 
 
@@ -118,7 +119,8 @@ rule page:
         PLAN.page_files,
         CLAIMS.files,
     output:
-        "results/report.html",
+        html="results/report.html",
+        tables=directory("results/report"),
     log:
         "results/logs/page.log",
     params:
@@ -126,6 +128,6 @@ rule page:
         claims=CLAIMS.all_stems,
         code=digest("page"),
     message:
-        "{output}"
+        "{output.html}"
     shell:
-        "python scripts/page.py {params.shown:q} --claims {params.claims:q} --out {output} 2> {log}"
+        "python scripts/page.py {params.shown:q} --claims {params.claims:q} --out {output.html} 2> {log}"

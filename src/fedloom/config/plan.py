@@ -18,6 +18,9 @@ from fedloom.report.names import run_of
 
 Spec = dict[str, Any]
 
+TOLD_OF_A_RUN = ("run.json", "rounds.parquet", "timing.parquet", "environment.json")
+"""What the page tells of runs from which others start."""
+
 
 def source_of(spec: Spec) -> RunKey | None:
     """The run that the run of ``spec`` starts from, of the same dataset and seed; None where it starts anew."""
@@ -38,6 +41,7 @@ class Plan:
     artifacts: tuple[ArtifactPlan, ...]
     targets: Mapping[str, tuple[str, ...]]
     further: Mapping[str, Mapping[RunKey, Spec]]  # what is computed of runs beside their metrics -> run -> settings
+    about: str = ""  # what the scale is good for
 
     def of_family(self, family: str) -> str:
         """Expression that matches the datasets of ``family`` and no other."""
@@ -162,8 +166,26 @@ class Plan:
     @property
     def page_files(self) -> list[str]:
         """What the page reads: the artifacts, and what these read of runs and panels."""
-        files = [(*each.files, *each.run_files, *each.panel_files) for each in self.artifacts]
-        return [*dict.fromkeys(file for of_one in files for file in of_one), NAMES, *self._study_pages, *self._hashed]
+        files = [file for each in self.artifacts for file in (*each.files, *each.run_files, *each.panel_files)]
+        files += [f"{folder}/{file}" for folder in self._started_from for file in TOLD_OF_A_RUN]
+        return [*dict.fromkeys(files), NAMES, *self._study_pages, *self._hashed, *self._described]
+
+    @property
+    def _started_from(self) -> list[str]:
+        """Folders of the runs that shown ones start from, where no artifact shows them themselves."""
+        shown = dict.fromkeys(key for each in self.artifacts for key in each.runs)
+        found, asked = dict[str, None](), list(shown)
+        while asked:
+            source = source_of(self.runs[asked.pop()])
+            if source and source not in shown:
+                found[f"results/runs/{source.folder(self.scale)}"] = None
+                asked.append(source)
+        return sorted(found)
+
+    @property
+    def _described(self) -> list[str]:
+        """What all data of runs, and those beside them, say of themselves."""
+        return [self.datasets[name].data_files.of(dataset=name).paths["about"] for name in self.datasets]
 
     @property
     def _hashed(self) -> list[str]:
@@ -183,11 +205,13 @@ class Plan:
         """What the script of the page is told."""
         titles = [f"{study}={title}" for study, title in self.titles.items()]
         runs = dict.fromkeys(folder for each in self.artifacts for folder in each.run_folders)
-        panels = dict.fromkeys(folder for each in self.artifacts for folder in each.panel_folders)
+        runs |= dict.fromkeys(self._started_from)
+        panels = [self.data_folder(name) for name in self.datasets]
         artifacts = [each.stem for each in self.artifacts]
         licences = [f"{name}={each.title}: {each.licence}" for name, each in self.datasets.items()]
         return [
             *("--scale", self.scale),
+            *(["--about", self.about] if self.about else []),
             *("--studies", *titles),
             *("--artifacts", *artifacts),
             *("--runs", *runs),

@@ -80,7 +80,7 @@ def read_plan(folder: Path, settings: Settings) -> Plan:
             targets[target] = (*files, *([f"results/{name}/metrics.parquet"] if target == name and made else []))
     named = {key.dataset for key in runs}
     used = {name: datasets[name] for name in sorted(named.union(*(datasets[name].others for name in named)))}
-    return Plan(settings.scale, scale.threads, titles, used, runs, tuple(artifacts), targets, further)
+    return Plan(settings.scale, scale.threads, titles, used, runs, tuple(artifacts), targets, further, scale.about)
 
 
 def plugged(spec: Spec) -> tuple[type, ...]:

@@ -39,6 +39,7 @@ class StudyRuns(Strict):
 class Scale(Strict):
     """Protocol and runs of one scale."""
 
+    about: str = Field("", description="what it is good for, in a sentence that the page of results begins with")
     threads: int = Field(1, ge=1, description="processor cores of one training run")
     protocol: dict[str, Any] = Field({}, description="what differs from the protocol's defaults, for every run")
     studies: dict[str, StudyRuns]

@@ -67,7 +67,8 @@ def cost_table(shown: Shown) -> Table:
         shown,
         "Numbers that clients need to forecast; what pre-training alone uses does not count, and a centre's model "
         "counts in all. A MB is 10⁶ bytes at 4 bytes a number; what goes from client to client and gradients on their "
-        "way back count once each. Before: what a centre collects before the first epoch. Seconds are a whole run's, "
+        "way back count once each. Before: what a centre collects before the first epoch. An epoch: the last one; "
+        "where the first sends more or less, all is no multiple of it. Seconds are a whole run's, "
         "validation and pre-training with it, over its epochs, on this machine with what else it had to do; mean over "
         "seeds.",
         budget(shown),
@@ -82,13 +83,14 @@ def _rows(shown: Shown, frame: pd.DataFrame) -> Iterator[tuple[str, str, list[Ce
             f"{row.held:,.0f}",
             f"{row.least:,.0f}" if row.least == row.most else f"{row.least:,.0f} to {row.most:,.0f}",
             f"{row.total:,.0f}",
-            _megabytes(row.once_bytes),
-            _megabytes(row.epoch_bytes),
-            _megabytes(row.all_bytes),
+            megabytes(row.once_bytes),
+            megabytes(row.epoch_bytes),
+            megabytes(row.all_bytes),
             f"{row.seconds:.2f}",
         ]
         yield group, shown.names.run((row.method, row.variant)), [Cell(text) for text in cells]
 
 
-def _megabytes(count: float) -> str:
+def megabytes(count: float) -> str:
+    """Bytes in print as MB of 10⁶ bytes."""
     return "0" if count == 0 else f"{count / MEGABYTE:,.3g}" if count < 1000 * MEGABYTE else f"{count / MEGABYTE:,.0f}"

@@ -90,6 +90,16 @@ def pick(frame: pd.DataFrame, **wanted: Any) -> pd.DataFrame:
     return frame[chosen]
 
 
+def behind(frame: pd.DataFrame, printed: pd.DataFrame, *computed: Mapping[str, Any]) -> pd.DataFrame:
+    """Return ``frame`` with what else a table prints: ``printed`` values of the paper, and numbers ``computed`` here.
+
+    A published value stands in the column of that name, under the paper's own dataset and condition.
+    """
+    of_paper = printed.drop(columns="table", errors="ignore").rename(columns={"value": "published"})
+    parts = [part for part in (frame, of_paper, pd.DataFrame(list(computed))) if len(part)]
+    return pd.concat(parts, ignore_index=True) if parts else frame
+
+
 def published(shown: Shown, **wanted: Any) -> pd.DataFrame:
     """Return the published values of the paper's table of the same name, or of another ``table``, as ``pick`` does."""
     frame = shown.references

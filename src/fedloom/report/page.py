@@ -1,7 +1,7 @@
 """The page: every artifact of every study with its caption, the data repairs and the runs, in one HTML file.
 
 The file needs nothing beside it: styles are inline and images are data URIs. Built again from the same artifacts it
-is the same bytes.
+is the same bytes. What it tells of data and runs stands in csv files, too.
 """
 
 from __future__ import annotations
@@ -9,22 +9,41 @@ from __future__ import annotations
 import base64
 import html
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from markdown_it import MarkdownIt
 
+from fedloom.artifacts import atomic, write_text
 from fedloom.data.described import read_about
 from fedloom.errors import InputError
 from fedloom.report.figure import read_caption
 from fedloom.report.layout import ending
-from fedloom.report.markup import rendered
+from fedloom.report.markup import FOLDER, PageTable, beside, rendered
 from fedloom.report.names import Names
-from fedloom.report.page_data import data_section
-from fedloom.report.page_runs import runs_section
+from fedloom.report.page_data import data_section, data_tables
+from fedloom.report.page_runs import runs_section, runs_tables
 from fedloom.report.shown import read_record
 
+LEAVES_OPEN = "docs/studies"
 STYLE = Path(__file__).with_name("page.css")
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page (HTML), and the tables that stand on it alone."""
+
+    html: str
+    tables: tuple[PageTable, ...]
+
+
+def write_page(made: Page, path: Path) -> None:
+    """Write the page to ``path``, and its tables (csv) to the folder ``report`` beside it."""
+    for table in made.tables:
+        with atomic(path.parent / FOLDER / f"{table.name}.csv") as temporary:
+            table.frame.to_csv(temporary, index=False, lineterminator="\n")
+    write_text(path, made.html)
 
 
 def page(
@@ -39,12 +58,14 @@ def page(
     claims: Sequence[Path] = (),
     notes: Sequence[Path] = (),
     files: Sequence[Path] = (),
-) -> str:
-    """Return the page (HTML).
+    about: str = "",
+) -> Page:
+    """Return the page.
 
     ``titles`` maps a study to its title, in order; a stem is the path of an artifact without its ending, in a folder
     named as its study, and so are ``claims``, tables of sentences; ``notes`` are pages (md) named as their studies, of
-    which it shows what the paper leaves open and what differs from it; ``licences`` maps a dataset to its title and
+    which it shows what the paper leaves open and what differs from it; ``about`` says what the scale is good for;
+    ``licences`` maps a dataset to its title and
     licence, ``labels`` to its name in print; ``files`` are raw files' notes and built tables, whose hashes it shows.
     Raises InputError for an artifact that is neither a table (md) nor a figure (png).
     """
@@ -58,21 +79,24 @@ def page(
     records = [read_record(folder) for folder in runs]
     reports = [read_about(folder) for folder in panels]
     printed = {r["dataset"]: labels.get(r["dataset"]) or r["part"] or r["dataset"] for r in reports}
-    return "\n".join(
+    data, of_runs = data_tables(reports, licences, labels, files), runs_tables(records, printed, names)
+    said = "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>fedloom: results at scale {html.escape(scale)}</title>",
             f"<style>\n{STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>",
             f"<header><h1>Results at scale <em>{html.escape(scale)}</em></h1>",
+            *([f'<p class="about">{html.escape(about)}</p>'] if about else []),
             f"<p>{_verdicts(records)}</p>",
             f"<nav>{' '.join(links)}</nav></header>\n<main>",
             *sections,
-            data_section(reports, licences, labels, files),
-            runs_section(records, printed, names),
+            data_section(data),
+            runs_section(of_runs),
             "</main>\n</body>\n</html>\n",
         ]
     )
+    return Page(said, (*data, *of_runs.values()))
 
 
 def _study(study: str, title: str, stems: Sequence[Path], claims: Sequence[Path], notes: Path | None) -> str:
@@ -105,12 +129,12 @@ def _differences(notes: Path) -> str:
     """What the page of a study says from its second section on: what is open in the paper, what differs from it."""
     _, *sections = notes.read_text(encoding="utf-8").split("\n## ")
     text = "\n".join(f"### {section}" for section in sections[1:])
-    return f'<article class="notes">\n{rendered(text)}</article>'
+    source = f'<p class="files">From <code>{LEAVES_OPEN}/{html.escape(notes.name)}</code></p>'
+    return f'<article class="notes">\n{rendered(text)}{source}\n</article>'
 
 
 def _files(paths: Iterable[Path]) -> str:
-    names = ", ".join(f"<code>{html.escape(f'{path.parent.name}/{path.name}')}</code>" for path in paths)
-    return f'<p class="files">Beside this page: {names}</p>\n'
+    return beside([f"{path.parent.name}/{path.name}" for path in paths])
 
 
 def _verdicts(records: Sequence[dict[str, Any]]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedloom.artifacts import read_json
 from fedloom.data.raw import sha256
-from fedloom.report.markup import html_table
+from fedloom.report.markup import PageTable
 
 HASHES = (
     "Raw files as they were fetched, by the source that had them, and the tables built of them, which every run here "
@@ -17,39 +17,44 @@ HASHES = (
 )
 
 
-def data_section(
+def data_tables(
     reports: Sequence[dict[str, Any]],
     licences: Mapping[str, str],
     labels: Mapping[str, str],
     files: Iterable[Path],
-) -> str:
-    """Return the section (HTML) of data that say ``reports`` of themselves, which tells which family's they are.
+) -> list[PageTable]:
+    """Return the tables of data that say ``reports`` of themselves, which tells which family's they are.
 
     ``licences`` and ``labels`` are those of the page; ``files`` are notes beside raw files (json) and built tables
-    (parquet), each in a folder below that of its dataset.
+    (parquet), each in a folder below that of its dataset. The last table is that of hashes.
     """
     panels, sequences, series = ([r for r in reports if key in r] for key in ("nodes", "owners", "domains"))
     tables = []
     if panels:
         header = ["Dataset", "Part", "Steps", "Nodes", "Interval", "Unit", "Missing", "Repairs"]
         rows = [_who(report, labels) + _panel(report) for report in panels]
-        tables.append(html_table(header, rows, numbers=(2, 3, 4, 6)))
+        tables.append(PageTable("data_panels", header, rows, (2, 3, 4, 6)))
     if sequences:
         header = ["Dataset", "Part", "Sequences", "Owners", "Longest", "Actions", "Outcome", "Left out"]
         rows = [_who(about, labels) + _sequences(about) for about in sequences]
-        tables.append(html_table(header, rows, numbers=(2, 3, 4, 5)))
+        tables.append(PageTable("data_trajectories", header, rows, (2, 3, 4, 5)))
     if series:
         header = ["Federation", "Part", "Client", "Domain", "Series", "Points", "Missing", "Cleaned", "Left out"]
-        rows = []
-        for about in series:
-            clients = [_client(about, client) for client in about["clients"]]
-            rows += [(_who(about, labels) if i == 0 else ["", ""]) + client for i, client in enumerate(clients)]
-        tables.append(html_table(header, rows, numbers=(4, 5, 6)))
+        rows = [_who(about, labels) + _client(about, client) for about in series for client in about["clients"]]
+        tables.append(PageTable("data_series", header, rows, (4, 5, 6), shared=2))
     rows = [[labels.get(name, name), licence] for name, licence in licences.items()]
-    tables.append(html_table(["Dataset", "Title and licence"], rows, numbers=()))
-    hashes = html_table(["Dataset", "File", "From", "SHA-256"], [_hash(path, labels) for path in files])
-    tables.append(f"<h3>Files and their hashes</h3>\n<p>{html.escape(HASHES)}</p>\n{hashes}")
-    return f'<section id="data">\n<h2>Data</h2>\n{"".join(tables)}\n</section>'
+    tables.append(PageTable("licences", ["Dataset", "Title and licence"], rows))
+    return [
+        *tables,
+        PageTable("hashes", ["Dataset", "File", "From", "SHA-256"], [_hash(path, labels) for path in files]),
+    ]
+
+
+def data_section(tables: Sequence[PageTable]) -> str:
+    """Return the section (HTML) of data from ``data_tables``."""
+    *about, hashes = (table.html for table in tables)
+    about.append(f"<h3>Files and their hashes</h3>\n<p>{html.escape(HASHES)}</p>\n{hashes}")
+    return f'<section id="data">\n<h2>Data</h2>\n{"".join(about)}\n</section>'
 
 
 def _hash(path: Path, labels: Mapping[str, str]) -> list[str]:

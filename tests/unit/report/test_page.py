@@ -18,11 +18,13 @@ from fedloom.data.raw import Note, land, note_path
 from fedloom.errors import InputError
 from fedloom.report.figure import style, write_figure
 from fedloom.report.layout import Cell, Table, write_table
-from fedloom.report.page import page
+from fedloom.report.markup import PageTable
+from fedloom.report.page import Page, page, write_page
 from fedloom.report.registry import drawing
 
 from .conftest import CONFIG, Workshop, drawn
 
+ABOUT = "It shows that all works & nothing else."
 LICENCES = {"pems08-tail": "Loop detectors: CC BY & more"}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LOOK = """
@@ -71,16 +73,18 @@ def built(workshop: Workshop, references: Path) -> Workshop:
     return workshop
 
 
-def paged(built: Workshop, stems: list[Path]) -> str:
+def paged(built: Workshop, stems: list[Path]) -> Page:
     """Return the page that shows the artifacts ``stems``."""
     named = LICENCES, read_names(CONFIG / "names.yaml"), {"metr-la": "METR-LA"}
-    return page("quick", {"atlas": "Every Client Is an Environment"}, stems, built.runs, built.panels, *named)
+    return page(
+        "quick", {"atlas": "Every Client Is an Environment"}, stems, built.runs, built.panels, *named, about=ABOUT
+    )
 
 
 def write(built: Workshop) -> str:
     """Return the page of everything that was built."""
     stems = [built.root / "atlas" / name for name in ("table1", "figure_curves")]
-    return paged(built, stems)
+    return paged(built, stems).html
 
 
 def test_the_page_fetches_nothing_and_is_well_formed(built: Workshop) -> None:
@@ -114,9 +118,33 @@ def test_the_page_tells_costs_protocols_and_where_runs_were_trained(built: Works
     cells = "".join(
         f'<td style="text-align:right">{value}</td>' for value in ("0", "5", "3", "12.3", "0.0096", "0", "456")
     )
-    assert f"<td>base</td>{cells}<td>finished</td>" in text
-    assert '<td>METR-LA</td><td style="text-align:right">3</td><td style="text-align:right">5</td>' in text
-    assert "<td>cpu</td><td>x86_64</td><td>3.11</td><td>2.13</td><td>2.1</td>" in text
+    assert f'<td style="text-align:left">Atlas</td>{cells}<td>finished</td>' in text
+    left, right = ' style="text-align:left"', ' style="text-align:right"'
+    who = f"<td{left}>METR-LA</td><td{left}>FedAvg, FedPer, Atlas</td>"
+    assert f"{who}<td{right}>3</td><td{right}>5</td>" in text
+    assert f"<td{left}>cpu</td><td>x86_64</td><td>3.11</td><td>2.13</td><td>2.1</td>" in text
+
+
+def test_the_page_begins_with_what_its_scale_is_good_for(built: Workshop) -> None:
+    assert write(built).index(html.escape(ABOUT)) < write(built).index("4 runs, 1 of them diverged")
+
+
+def test_what_the_page_alone_tells_stands_in_csv_files(built: Workshop, tmp_path: Path) -> None:
+    made = paged(built, [])
+    write_page(made, tmp_path / "report.html")
+    for table in made.tables:
+        found = pd.read_csv(tmp_path / "report" / f"{table.name}.csv", dtype=str, keep_default_na=False)
+        assert len(found) == len(table.rows)
+        assert f"report/{table.name}.csv" in made.html
+    runs = pd.read_csv(tmp_path / "report" / "runs.csv")
+    assert runs["MB up"].tolist() == pytest.approx([0.0096] * 4)
+
+
+def test_rows_that_share_what_they_are_about_say_it_once_on_the_page_and_always_in_the_csv() -> None:
+    table = PageTable("t", ["a", "b", "c"], [("x", "y", "1,000"), ("x", "y", "2"), ("x", "z", "3")], [2], shared=2)
+    assert table.html.count(">y<") == 1
+    assert table.html.count(">x<") == 2
+    assert table.frame.to_numpy().tolist() == [["x", "y", "1000"], ["x", "y", "2"], ["x", "z", "3"]]
 
 
 def test_what_differs_from_a_paper_stands_with_its_study(built: Workshop, tmp_path: Path) -> None:
@@ -125,7 +153,7 @@ def test_what_differs_from_a_paper_stands_with_its_study(built: Workshop, tmp_pa
         "# Atlas\n\nA line.\n\n## What it reproduces\n\nAll.\n\n## What differs\n\n- Seeds are **ours**.\n"
     )
     named = LICENCES, read_names(CONFIG / "names.yaml"), {}
-    shown = page("quick", {"atlas": "Atlas"}, [], built.runs, built.panels, *named, notes=[notes])
+    shown = page("quick", {"atlas": "Atlas"}, [], built.runs, built.panels, *named, notes=[notes]).html
     assert "<h3>What differs</h3>" in shown
     assert "Seeds are <strong>ours</strong>." in shown
     assert "What it reproduces" not in shown
@@ -138,12 +166,15 @@ def test_hashes_of_raw_files_and_of_built_tables_stand_beside_the_data(built: Wo
         path.write_bytes(content)
     land(raw, raw, Note("h5", hashlib.sha256(b"raw").hexdigest(), "mirror", "metr-la.h5"))
     named = LICENCES, read_names(CONFIG / "names.yaml"), {"metr-la": "METR-LA"}
-    shown = page("quick", {}, [], built.runs, built.panels, *named, files=[note_path(raw), table])
+    shown = page("quick", {}, [], built.runs, built.panels, *named, files=[note_path(raw), table]).html
     for row in (
         ("METR-LA", "metr-la.h5", "mirror", hashlib.sha256(b"raw").hexdigest()),
         ("METR-LA", "panel/values.parquet", "built here", hashlib.sha256(b"built").hexdigest()),
     ):
-        assert "".join(f"<td>{cell}</td>" for cell in row) in shown
+        first, *rest = row
+        long = ' class="long"'
+        cells = "".join(f"<td{long if len(cell) > 40 else ''}>{cell}</td>" for cell in rest)
+        assert f'<td style="text-align:left">{first}</td>{cells}' in shown
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
@@ -170,7 +201,9 @@ def test_sentences_of_claims_may_break_into_lines(built: Workshop) -> None:
     table = Table([("", "verdict")], [("It is better", "all", [Cell("holds here")])], "What is claimed", "", frame)
     write_table(table, built.root / "atlas" / "claims")
     named = LICENCES, read_names(CONFIG / "names.yaml"), {}
-    shown = page("quick", {"atlas": "Atlas"}, [], built.runs, built.panels, *named, [built.root / "atlas" / "claims"])
+    shown = page(
+        "quick", {"atlas": "Atlas"}, [], built.runs, built.panels, *named, [built.root / "atlas" / "claims"]
+    ).html
     assert shown.count('<article class="sentences">') == 1
     assert "<h3>Claims: What is claimed</h3>" in shown
     assert "holds here" in shown

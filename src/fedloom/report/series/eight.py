@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fedloom.report.captions import steps, told
-from fedloom.report.cells import first, mean_over
+from fedloom.report.cells import first, mean_over, transcribed
 from fedloom.report.layout import Cell, Table
-from fedloom.report.numbers import pick, published
+from fedloom.report.numbers import behind, pick, published
 from fedloom.report.series.numbers import HEADLINE, numbers, of_methods
 from fedloom.report.shown import Shown, of_run
 
@@ -79,6 +80,7 @@ def tasks(shown: Shown, options: TaskOptions) -> Table:
     header = [("", shown.names.run(run)) for run in runs] + [("", "reference"), ("", "which"), ("", "sets")]
     header.append((shown.names.run(shown.ours), "paper"))
     rows = []
+    computed: list[dict[str, Any]] = []
     for dataset in shown.datasets:
         of = frame[frame["dataset"] == dataset]
         for each in LINES:
@@ -88,9 +90,11 @@ def tasks(shown: Shown, options: TaskOptions) -> Table:
                 own = of_methods(pick(of, metric=each.metric, horizon="all"), task=each.of["task"], target="")
             sets = [shown.names.word(target) for target in dict.fromkeys(own["of_target"]) if target]
             cells = [_cell(of_run(own, run), each.decimals) for run in runs]
+            computed += _means(own, dataset, each)
             cells += [*_reference(shown, of, each), Cell(", ".join(sets)) if sets else Cell()]
             title = f"{each.title}, from {shown.label(dataset)}" if several else each.title
             rows.append((each.group, title, [*cells, _paper(shown, each, options)]))
+    in_print = [_in_print(shown, each, options) for each in LINES]
     notes = told(
         shown,
         "Mean over held-out sets (and horizons or rates); mean over seeds. Tasks 2, 4, 5, 7 and 8 learn for one epoch "
@@ -101,9 +105,11 @@ def tasks(shown: Shown, options: TaskOptions) -> Table:
         "token hidden in turn, F1 of single points at the threshold that validation sets; point adjustment can make "
         "random scores look good, so that is not a result. Reference: of the row that the next column names, on the "
         "same windows.",
+        transcribed(cell for _, _, cells in rows for cell in cells),
         steps(shown),
     )
-    return Table(header, rows, shown.caption, notes, frame, ("Task", "Metric"))
+    numbers_behind = behind(frame, pd.concat(in_print, ignore_index=True).drop_duplicates(), *computed)
+    return Table(header, rows, shown.caption, notes, numbers_behind, ("Task", "Metric"))
 
 
 def _cell(own: pd.DataFrame, decimals: int) -> Cell:
@@ -122,11 +128,27 @@ def _reference(shown: Shown, of: pd.DataFrame, each: Line) -> list[Cell]:
     return [Cell(f"{np.mean(values):.{each.decimals}f}"), Cell(shown.names.word(each.reference))]
 
 
-def _paper(shown: Shown, each: Line, options: TaskOptions) -> Cell:
-    """The published mean over sets, which nobody verified."""
+def _means(own: pd.DataFrame, dataset: str, each: Line) -> list[dict[str, Any]]:
+    """What is printed of runs on several sets, as rows of the csv, whose set is called the mean."""
+    means = own.groupby(["method", "variant"], sort=False)["ours_mean"].agg(lambda v: v.mean(skipna=False)).dropna()
+    said = {f"of_{key}": value for key, value in (each.of | {"target": "mean"}).items()} | {"metric": each.metric}
+    several = own["of_target"].nunique() > 1
+    return [
+        {"dataset": dataset, "method": run[0], "variant": run[1], "horizon": "all", "ours_mean": mean} | said
+        for run, mean in (means.items() if several else ())
+    ]
+
+
+def _in_print(shown: Shown, each: Line, options: TaskOptions) -> pd.DataFrame:
+    """The published values by set, of which a line shows the mean."""
     table = options.published.get(each.of["task"])
     if each.paper is None or table is None:
-        return Cell()
+        return published(shown).iloc[:0]
     found = published(shown, table=table, metric=each.metric, method=shown.foremost, **each.paper)
-    found = found[found["dataset"] != "mean"]
+    return found[found["dataset"] != "mean"]
+
+
+def _paper(shown: Shown, each: Line, options: TaskOptions) -> Cell:
+    """The published mean over sets, which nobody verified."""
+    found = _in_print(shown, each, options)
     return Cell(f"{found['value'].mean():.{each.decimals}f}*") if len(found) else Cell()

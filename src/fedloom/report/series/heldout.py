@@ -13,7 +13,7 @@ from fedloom.report.captions import steps, told
 from fedloom.report.cells import alike, explained, marked, published_cell, transcribed
 from fedloom.report.layout import EMPTY, Cell, Table
 from fedloom.report.names import Run
-from fedloom.report.numbers import pick, published
+from fedloom.report.numbers import behind, pick, published
 from fedloom.report.series.numbers import numbers, of_methods
 from fedloom.report.shown import Shown, of_run
 
@@ -29,9 +29,9 @@ Row = tuple[str, str, list[Cell]]
 
 @dataclass(frozen=True)
 class ZeroShotOptions:
-    """``means``: the group of the rows with means over sets that the paper prints, which says over which."""
+    """``means``: what the means over sets that the paper prints are called in the notes, which says over which."""
 
-    means: str = "Published, mean over sets"
+    means: str = "Published means over sets"
 
 
 def zero_shot(shown: Shown, options: ZeroShotOptions) -> Table:
@@ -50,7 +50,6 @@ def zero_shot(shown: Shown, options: ZeroShotOptions) -> Table:
         paper = published(shown, dataset=target, horizon=horizon)
         cells += [published_cell(pick(paper, metric=metric)) for metric in METRICS]
         rows.append((*_named(shown, dataset, target, horizon), cells))
-    rows += _published_means(shown, options.means, len(header))
     notes = told(
         shown,
         "Errors on data scaled by the training part; look-back: the model's window; a suffix of hidden tokens is "
@@ -60,9 +59,10 @@ def zero_shot(shown: Shown, options: ZeroShotOptions) -> Table:
         _explained(rows),
         _starred(rows),
         _beaten(shown, frame),
+        _published_means(shown, options.means),
         steps(shown),
     )
-    return Table(header, rows, shown.caption, notes, frame, INDEX)
+    return Table(header, rows, shown.caption, notes, behind(frame, published(shown)), INDEX)
 
 
 def full_shot(shown: Shown) -> Table:
@@ -96,7 +96,7 @@ def full_shot(shown: Shown) -> Table:
         _tested(frame),
         steps(shown),
     )
-    return Table(header, rows, shown.caption, notes, frame, INDEX)
+    return Table(header, rows, shown.caption, notes, behind(frame, published(shown)), INDEX)
 
 
 def _tested(frame: pd.DataFrame) -> str:
@@ -171,10 +171,11 @@ def _beaten(shown: Shown, frame: pd.DataFrame) -> str:
     return f"{ours} beats the mean of the look-back on {where} (mean over horizons{see})."
 
 
-def _published_means(shown: Shown, group: str, columns: int) -> list[Row]:
-    """A row for every method of which the paper prints a mean over sets."""
-    rows: list[Row] = []
+def _published_means(shown: Shown, means: str) -> str:
+    """Every method's means over sets that the paper prints."""
+    said = []
     for run, of in published(shown, dataset="mean").groupby(["method", "variant"], sort=False):
-        cells = [published_cell(pick(of, metric=metric)) for metric in METRICS]
-        rows.append((group, shown.names.run(run), [Cell()] * (columns - len(cells)) + cells))
-    return rows
+        values = [published_cell(pick(of, metric=metric)).text for metric in METRICS]
+        said.append(f"{shown.names.run(run)} {', '.join(values)}")
+    titles = ", ".join(map(shown.names.word, METRICS))
+    return f"{means} ({titles}): {'; '.join(said)}." if said else ""
