@@ -85,6 +85,14 @@ def test_stamps_are_times_too(put: Put, tmp_path: Path) -> None:
     assert [t.tolist() for t in data.table["t"]] == [[0, 1], [1], [2]]
 
 
+def test_stamps_with_offsets_are_in_order_although_the_clock_goes_back(put: Put, tmp_path: Path) -> None:
+    stamped = STEPS.replace("ann,1,", "ann,2024-10-27T02:30:00+02:00,").replace(
+        "ann,2,", "ann,2024-10-27T02:10:00+01:00,"
+    )
+    stamped = stamped.replace("ann,3,", "ann,2024-10-27T03:00:00+01:00,").replace("bob,1,", "bob,2024-10-27T00:00Z,")
+    assert [t.tolist() for t in build(put, tmp_path, stamped).table["t"]] == [[0, 1], [1], [2]]
+
+
 @pytest.mark.parametrize(
     ("owners", "message"),
     [

@@ -209,6 +209,19 @@ def test_a_damaged_file_is_one_line(reader: str, content: bytes, said: str, put:
         build({"client": Source(reader, "toy", {"a": "a"})}, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "stamps",
+    [
+        ["2024-10-27T01:00:00+02:00", "2024-10-27T02:00:00+02:00", "2024-10-27T02:00:00+01:00"],
+        ["27.10.2024 01:00", "27.10.2024 02:00", "27.10.2024 03:00"],
+    ],
+)
+def test_stamps_have_offsets_or_are_written_as_the_pattern_says(stamps: list[str], put: Put, tmp_path: Path) -> None:
+    text = "t,v\n" + "".join(f"{stamp},{i}\n" for i, stamp in enumerate(stamps))
+    pattern = {"pattern": "%d.%m.%Y %H:%M"} if "." in stamps[0] else {}
+    assert values(table(put, tmp_path, text, options={"stamp": "t", **pattern}, seconds=3600.0)) == [0, 1, 2]
+
+
 def test_stamps_that_do_not_fit_the_interval_are_refused(put: Put, tmp_path: Path) -> None:
     text = "t,v\n2024-01-01,1\n2024-02-01,2\n"
     with pytest.raises(InputError, match="client/a: seconds: expected stamps about 60 s apart"):
