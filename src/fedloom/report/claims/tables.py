@@ -20,7 +20,7 @@ COLUMNS = [
 ]
 EVERYWHERE = "all"
 
-WORST = "Worst comparison"
+WORST = "Worst"
 HEADER = [
     ("", "verdict"),
     *((WORST, column) for column in ("which", "effect", "95 % interval", "claimed")),
