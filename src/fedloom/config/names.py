@@ -15,6 +15,7 @@ class NamesFile(Strict):
 
     methods: dict[str, MethodName] = Field(description="in the order of the tables")
     group: str = Field(description="of methods that are not listed")
+    unranked: tuple[str, ...] = Field((), description="groups that compete with nothing, unless a study ranks them")
     variants: dict[str, dict[str, VariantName]] = Field({}, description="method -> variant, in the order of the tables")
     words: dict[str, str] = Field({}, description="metrics, reference rows, policies, estimators, sets")
 
@@ -22,4 +23,4 @@ class NamesFile(Strict):
 def read_names(path: Path) -> Names:
     """The names that the file at ``path`` gives; ``InputError`` where it is not one."""
     read = read_config(NamesFile, path)
-    return Names(read.methods, read.variants, read.words, read.group)
+    return Names(read.methods, read.variants, read.words, read.group, read.unranked)

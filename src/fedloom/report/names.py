@@ -35,13 +35,15 @@ class Names:
     """Everything that is called something in print; ``methods`` and ``variants`` stand in the order of a table.
 
     ``variants`` maps a method to its variants, ``words`` metrics, reference rows, policies, estimators and sets to
-    their names; ``group`` is that of methods that are not listed.
+    their names; ``group`` is that of methods that are not listed. Methods of the groups ``unranked`` compete with
+    nothing, where a study does not rank them among themselves.
     """
 
     methods: dict[str, MethodName] = field(default_factory=dict)
     variants: dict[str, dict[str, VariantName]] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
     group: str = "Methods"
+    unranked: tuple[str, ...] = ()
 
     def method(self, method: str) -> str:
         """The method's name in print."""
@@ -50,6 +52,11 @@ class Names:
     def group_of(self, run: Run) -> str:
         """The group of a run's method."""
         return self.methods[run[0]].group if run[0] in self.methods else self.group
+
+    def ranking(self, runs: Iterable[Run]) -> tuple[dict[Run, str], list[list[str]]]:
+        """The group of each run, and those groups that are ranked, together."""
+        groups = {run: self.group_of(run) for run in runs}
+        return groups, [[group for group in dict.fromkeys(groups.values()) if group not in self.unranked]]
 
     def require_groups(self, groups: Iterable[str], where: str, others: Iterable[str] = ()) -> None:
         """Raise InputError for a group that neither methods have nor ``others`` name: it would show nothing."""

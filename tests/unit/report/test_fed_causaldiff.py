@@ -200,9 +200,10 @@ def references(tmp_path: Path) -> Path:
 
 
 def line(text: str, label: str, occurrence: int = 0) -> list[str]:
-    """Return the cells of a row of a Markdown table, without its group."""
+    """Return the cells of a row of a Markdown table from its label on, without its group."""
     found = [each for each in text.splitlines() if f"| {label} |" in each][occurrence]
-    return [cell.strip() for cell in found.strip("|").split("|")][1:]
+    cells = [cell.strip() for cell in found.strip("|").split("|")]
+    return cells[cells.index(label) :]
 
 
 @pytest.mark.parametrize("name", artifacts("fed_causaldiff", "table"))

@@ -57,7 +57,9 @@ def test_listed_variants_are_variants_of_a_study() -> None:
 def test_a_misspelt_key_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "names.yaml"
     path.write_text("methods: {}\ngroup: Methods\nword: {}\n")
-    with pytest.raises(InputError, match="unknown key 'word', expected one of group, methods, variants, words"):
+    with pytest.raises(
+        InputError, match="unknown key 'word', expected one of group, methods, unranked, variants, words"
+    ):
         read_names(path)
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fedloom.config.names import read_names
 from fedloom.errors import InputError
-from fedloom.report.layout import escape_latex, latex, markdown, title, write_table
+from fedloom.report.layout import Cell, Table, escape_latex, latex, markdown, title, write_table
 from fedloom.report.numbers import headline
 from fedloom.report.references import read_references
 
-from .conftest import Workshop, drawn
+from .conftest import CONFIG, Workshop, drawn
 
 
 def cells(text: str, method: str) -> list[str]:
@@ -57,6 +58,34 @@ def test_best_and_second_are_marked_among_federated_methods_alone(workshop: Work
         "Persistence": "1.00†",
         "STID": "1.50",
     }
+
+
+def test_rankings_of_their_own_are_named(workshop: Workshop) -> None:
+    workshop.run("atlas", 3.0)
+    workshop.run("stid", 1.0)
+    notes = drawn(workshop.show("table1")).notes
+    assert "Ranked apart: General federated and Federated spatio-temporal; Centralised." in notes
+
+
+def test_what_does_not_federate_is_not_ranked_where_a_study_says_nothing() -> None:
+    names = read_names(CONFIG / "names.yaml")
+    groups, rankings = names.ranking([("atlas", "base"), ("fedavg", "base"), ("stid", "base"), ("local", "base")])
+    assert len(groups) == 4
+    assert rankings == [["Federated spatio-temporal", "General federated"]]
+
+
+def test_columns_without_anything_and_groups_without_names_are_left_out() -> None:
+    header = [("", "error"), ("", "paper"), ("", "why")]
+    prose = "because there is a good deal to be said of it"
+    rows = [("", "a", [Cell("1.0"), Cell(), Cell(prose)]), ("", "b", [Cell("diverged"), Cell(), Cell()])]
+    table = Table(header, rows, "What is shown", "", pd.DataFrame({"x": [1]}))
+    text = markdown(table, "table1")
+    assert "| Method | error | why |\n| :--- | ---: | --- |" in text
+    assert f"| a | 1.0 | {prose} |" in text
+    assert "paper" not in latex(table, "table1")
+    nothing = Table(header, [("g", "a", [Cell()] * 3)], "What is shown", "", pd.DataFrame({"x": [1]}))
+    assert "| Group | Method |\n| :--- | :--- |\n| g | a |" in markdown(nothing, "table1")
+    assert "g & a" in latex(nothing, "table1")
 
 
 def test_rows_that_print_the_same_value_share_the_mark(workshop: Workshop) -> None:

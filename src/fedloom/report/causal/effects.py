@@ -38,7 +38,7 @@ def effects(shown: Shown) -> Table:
     columns = Columns()
     for dataset in datasets:
         for title, wanted, paper in COLUMNS:
-            columns.add(shown.label(dataset), title, _column(frame, dataset, wanted, groups))
+            columns.add(shown.label(dataset), title, _column(shown, frame, dataset, wanted))
             printed = published(shown, dataset=dataset)
             known = [metric for metric in paper if metric in set(printed["metric"])]
             if known:
@@ -63,7 +63,7 @@ def heterogeneity(shown: Shown) -> Table:
         labels |= {name: shown.names.word(name) for name in REFERENCES}
         columns = Columns()
         for title, wanted, _ in COLUMNS:
-            columns.add("", title, _column(frame, dataset, wanted, groups))
+            columns.add("", title, _column(shown, frame, dataset, wanted))
         there = {key for column in columns.cells for key in column}
         rows += [(_dealt(shown, dataset), label, columns.row(key)) for key, label in labels.items() if key in there]
     header = [("", title) for title, *_ in COLUMNS]
@@ -90,13 +90,13 @@ def _judged(shown: Shown, frame: pd.DataFrame) -> tuple[list[str], dict[Run, str
     return [name for name in shown.datasets if name in judged], together
 
 
-def _column(frame: pd.DataFrame, dataset: str, wanted: dict[str, str], groups: dict[Run, str]) -> Column:
+def _column(shown: Shown, frame: pd.DataFrame, dataset: str, wanted: dict[str, str]) -> Column:
     """One number of a dataset: a cell a method, and one for each prediction that needs no model."""
     decimals = SQUARES if wanted["metric"] == "pehe_mse" else DECIMALS
     of = pick(frame[frame["dataset"] == dataset], unit="pooled", **wanted)
     mine = pick(of, prediction="")
     beside = {name: pick(of, prediction=name) for name in REFERENCES}
-    return bracketed(marked(mine, groups, [set(groups.values())], decimals, beside=beside), mine, decimals)
+    return bracketed(marked(mine, *shown.names.ranking(runs_in(mine)), decimals, beside=beside), mine, decimals)
 
 
 def _notes(shown: Shown, frame: pd.DataFrame, rows: Rows, *sentences: str) -> str:
@@ -107,7 +107,7 @@ def _notes(shown: Shown, frame: pd.DataFrame, rows: Rows, *sentences: str) -> st
         "Window: Always against Never from the middle of a sequence to its end, history before it as logged; step: on "
         "against off at one step of a logged history. Root PEHE is the root of the mean squared error of units' "
         "effects and cannot be below the error of the mean effect. Value error: mean over the four policies. Mean ± "
-        "standard deviation over seeds.",
+        "standard deviation over seeds. Federated methods are ranked.",
         explained([cell for _, _, cells in rows for cell in cells]),
         EXPLAINED,
         floor,

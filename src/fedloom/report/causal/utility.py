@@ -44,7 +44,7 @@ def utility(shown: Shown) -> Table:
         of = frame[frame["dataset"] == dataset]
         columns = Columns()
         for title, metric, unit in COLUMNS:
-            columns.add("", title, _column(of, metric, unit))
+            columns.add("", title, _column(shown, of, metric, unit))
             if metric in set(printed["metric"]):
                 columns.add("", f"{title}, paper", published_column(pick(printed, dataset=dataset, metric=metric)))
         header = columns.header
@@ -61,7 +61,7 @@ def utility(shown: Shown) -> Table:
         "real test sequences; X, and where a method does not generate them actions and contexts, are real rows in the "
         "generated set. Factual: the model's own probability of the observed outcomes. A constant 0.5 has RMSE 0.500 "
         "on outcomes 0 and 1, whatever the data; AUC above 0.5 and RMSE below the base rate's are the least that a "
-        "useful model shows. Methods are ranked by dataset.",
+        "useful model shows. Federated methods are ranked, by dataset.",
         explained([cell for _, _, cells in rows for cell in cells]),
         EXPLAINED,
         rules(lost.values()),
@@ -77,7 +77,9 @@ def downstream(frame: pd.DataFrame, metric: str, unit: str = "pooled") -> pd.Dat
     return of
 
 
-def _column(of: pd.DataFrame, metric: str, unit: str) -> Column:
+def _column(shown: Shown, of: pd.DataFrame, metric: str, unit: str) -> Column:
     mine = downstream(of, metric, unit)
     beside = {name: pick(of, metric=metric, unit=unit, **wanted) for name, wanted in REFERENCES.items()}
-    return bracketed(marked(mine, largest=metric.endswith("auc"), beside=beside), mine)
+    return bracketed(
+        marked(mine, *shown.names.ranking(runs_in(mine)), largest=metric.endswith("auc"), beside=beside), mine
+    )

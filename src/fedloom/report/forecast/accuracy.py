@@ -51,7 +51,7 @@ def accuracy(shown: Shown, options: AccuracyOptions) -> Table:
         f"Last {parts['test']}: the test part, weights of the round that was best on the {parts['validation']} before. "
         f"Last {parts['held out']}: both, weights of the last round. Training sees the first {parts['train']}. "
         "In the unit of the counts (MSE: its square), over all windows and the whole horizon; mean ± standard "
-        "deviation over seeds.",
+        "deviation over seeds. Federated methods are ranked.",
         explained([cell for _, _, cells in rows for cell in cells]),
         units(shown),
         "The csv also holds every client, and paired tests over clients and time (seeds averaged) against "
@@ -83,7 +83,8 @@ def by_client(shown: Shown, dataset: str, metric: str) -> pd.DataFrame:
 
 def _rows(shown: Shown, of: pd.DataFrame, titles: dict[str, dict[str, str]]) -> list[tuple[str, list[Cell]]]:
     columns = Columns()
+    ranking = shown.names.ranking(runs_in(of))
     for title, wanted in titles.items():
         for metric in METRICS:
-            columns.add(title, metric, marked(pick(of, metric=metric, **wanted), decimals=DECIMALS))
+            columns.add(title, metric, marked(pick(of, metric=metric, **wanted), *ranking, DECIMALS))
     return [(shown.names.run(run), columns.row(run)) for run in runs_in(of)]

@@ -73,6 +73,7 @@ def comparison(shown: Shown, options: ComparisonOptions) -> Table:
         shown,
         "Pooled over nodes, windows and the whole horizon; missing readings left out; weights of the round that was "
         "best in validation; mean ± standard deviation over seeds.",
+        _rankings(options),
         columns.explained,
         EXPLAINED if len(gains) else "",
         "The csv also holds horizons 3, 6 and 12, means over nodes, unmasked errors, the last round's weights, and "
@@ -80,6 +81,13 @@ def comparison(shown: Shown, options: ComparisonOptions) -> Table:
     )
     numbers = pd.concat([tidy, as_numbers(gains)], ignore_index=True) if len(gains) else tidy
     return Table(columns.header, rows, shown.caption, notes, numbers)
+
+
+def _rankings(options: ComparisonOptions) -> str:
+    """Say which groups are ranked together, where there is more than one ranking."""
+    if len(options.ranked) < 2:
+        return ""
+    return f"Ranked apart: {'; '.join(' and '.join(ranking) for ranking in options.ranked)}."
 
 
 def _best_of(ranking: Collection[str], groups: dict[Run, str]) -> Other:

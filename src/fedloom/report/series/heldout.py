@@ -45,7 +45,7 @@ def zero_shot(shown: Shown, options: ZeroShotOptions) -> Table:
     for dataset, target, horizon in _places(shown, frame):
         at = pick(frame, dataset=dataset, target=target, horizon=horizon)
         beside = {name: alike(pick(at, prediction=name)) for name in NAIVE}
-        cells = _ranked(at, [*runs, *NAIVE], "forecast", beside)
+        cells = _ranked(shown, at, [*runs, *NAIVE], "forecast", beside)
         cells.append(Cell(_verdict(shown, at)))
         paper = published(shown, dataset=target, horizon=horizon)
         cells += [published_cell(pick(paper, metric=metric)) for metric in METRICS]
@@ -55,7 +55,7 @@ def zero_shot(shown: Shown, options: ZeroShotOptions) -> Table:
         "Errors on data scaled by the training part; look-back: the model's window; a suffix of hidden tokens is "
         "filled in, beyond half a window in blocks that are fed back. At most 512 windows of a set and horizon, evenly "
         "over the test part, first and last among them. Mean: over horizons. Seasonal naive repeats the last season, "
-        "where there is none the last value; window mean: the mean of the look-back.",
+        "where there is none the last value; window mean: the mean of the look-back. Federated methods are ranked.",
         _explained(rows),
         _starred(rows),
         _beaten(shown, frame),
@@ -77,11 +77,11 @@ def full_shot(shown: Shown) -> Table:
         at = pick(frame, dataset=dataset, target=target, horizon=horizon)
         beside = {f"{UNSEEN}{run}": of_methods(of_run(at, run), task="forecast", metric="mse") for run in runs}
         beside[NAIVE[0]] = pick(alike(pick(at, prediction=NAIVE[0])), metric="mse")
-        cells = _ranked(at, runs, "full_shot", beside)
+        cells = _ranked(shown, at, runs, "full_shot", beside)
         for i, run in enumerate(runs):
             if of_methods(of_run(at, run), task="full_shot").empty:
                 cells[len(METRICS) * i] = _null(frame, dataset, run)
-        cells += _ranked(at, list(beside), "full_shot", beside)[:: len(METRICS)]
+        cells += _ranked(shown, at, list(beside), "full_shot", beside)[:: len(METRICS)]
         paper = published(shown, dataset=target)
         paper = paper if horizon == "all" else paper.iloc[:0]
         cells += [published_cell(pick(paper, metric=metric)) for metric in METRICS]
@@ -126,12 +126,15 @@ def _named(shown: Shown, dataset: str, target: str, horizon: str) -> tuple[str, 
     return group, "mean" if horizon == "all" else horizon
 
 
-def _ranked(at: pd.DataFrame, keys: Sequence[Any], task: str, beside: Mapping[str, pd.DataFrame]) -> list[Cell]:
+def _ranked(
+    shown: Shown, at: pd.DataFrame, keys: Sequence[Any], task: str, beside: Mapping[str, pd.DataFrame]
+) -> list[Cell]:
     """The cells of every method, or row ``beside`` them, and metric; the best and the second of a metric marked."""
     found = {}
+    ranking = shown.names.ranking(shown.compared)
     for metric in METRICS:
         rows = {name: pick(of, metric=metric) for name, of in beside.items()}
-        found[metric] = marked(of_methods(at, task=task, metric=metric), beside=rows)
+        found[metric] = marked(of_methods(at, task=task, metric=metric), *ranking, beside=rows)
     return [found[metric].get(key, Cell()) for key in keys for metric in METRICS]
 
 
