@@ -66,5 +66,7 @@ def _block_errors(shown: Shown, dataset: str, sums: str) -> dict[Run, BlockError
     errors = {}
     for row, runs in finished.groupby(["method", "variant"], sort=False):
         found = [shown.diagnostics(folder) for folder in runs["folder"]]
-        errors[row] = BlockErrors(np.stack([d[sums] for d in found]), found[0]["count"], root=sums == "sq_error")
+        judged = found[0]["count"].sum(1) > 0  # clients that forecast nothing are not drawn
+        sums_SCK = np.stack([d[sums] for d in found])[:, judged]
+        errors[row] = BlockErrors(sums_SCK, found[0]["count"][judged], root=sums == "sq_error")
     return errors
