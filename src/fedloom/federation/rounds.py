@@ -131,6 +131,16 @@ class Federation:
         weights = self.task.sizes("train").to(self.task.device)
         return Clients(positions, weights, state.params, state.buffers, {})
 
+    def central_parameters(self, state: State) -> int:
+        """Parameters that a centre trains, or the server beside those it averages."""
+        if self.method.central:
+            return self.parameters
+        last = self.rounds - 1
+        phases = (self.work(planned, last).phase for planned in self.method.phases(last, self.rounds))
+        steps = (step for phase in phases for step in self.method.steps(phase) if step.at_server)
+        over = [name for step in steps for name in (step.over or ("",))]
+        return sum(state.server[name].numel() for name in matching(state.server, tuple(over)))
+
     def weights(self, state: State) -> Tensors:
         """The weights that are judged in this state, [C, ...] (a tensor all clients share has stride 0 along C)."""
         return self.method.evaluated(state.server, self._everyone(state))

@@ -178,7 +178,7 @@ def _write(federation: Federation, task: Task, state: State, spec: dict[str, Any
         "clients": task.ids,
         "parameters": federation.parameters,
         "client_parameters": federation.method.parameters(task, federation.skeleton).tolist(),
-        "central_parameters": federation.parameters if federation.method.central else 0,
+        "central_parameters": federation.central_parameters(state),
         "train_samples": task.sizes("train").tolist(),
     }
     write_text(out / "run.json", json.dumps(described, indent=2, sort_keys=True) + "\n")

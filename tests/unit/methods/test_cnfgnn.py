@@ -152,6 +152,13 @@ def test_training_is_the_alternation_of_its_algorithm_step_by_step() -> None:
         torch.testing.assert_close(forecast, torch.stack(expected), rtol=0, atol=1e-6)
 
 
+def test_the_servers_network_is_counted_beside_what_clients_hold() -> None:
+    method = small()
+    federation, state = train(method, problem(equal=True).task())
+    network = GraphNetwork(code=4, width=6, message=3, blocks=2)
+    assert federation.central_parameters(state) == sum(p.numel() for p in network.parameters())
+
+
 def test_moments_of_clients_last_a_round_and_those_of_the_server_stay() -> None:
     _, state = train(small(passes=2), problem(equal=True).task(), replace(WHOLE, rounds=3))
     assert state.moments["step"]["encoder.weight_ih_l0/count"].tolist() == [1.0] * CLIENTS

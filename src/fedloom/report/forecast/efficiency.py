@@ -57,7 +57,7 @@ def _loads(shown: Shown) -> pd.DataFrame:
     for run in shown.runs.itertuples():
         record, log = shown.record(run.folder), shown.rounds(run.folder)
         up = log.loc[log["quantity"] == "bytes_up", "value"]
-        central = record["central_parameters"] > 0
+        central = record["central_parameters"] > 0 and not any(record["client_parameters"])
         trained = 0 if central else record["parameters"]
         sent = float(up.mean()) / BYTES_A_NUMBER if len(up) else 0.0
         who = {name: getattr(run, name) for name in ROW}
