@@ -21,8 +21,8 @@ def costs(shown: Shown) -> pd.DataFrame:
 
     ``clients``; numbers of the models that a client holds (``held``, mean; ``least``, ``most``) and that there are in
     all (``total``, a centre's or server's own too); bytes that all clients send up before training, for a centre to
-    collect (``once_bytes``), in the last epoch (``epoch_bytes``) and in all (``all_bytes``), where what goes from client
-    to client and the gradient on its way back count once each;
+    collect (``once_bytes``), in the last epoch (``epoch_bytes``) and in all (``all_bytes``), where what goes from
+    client to client and the gradient on its way back count once each;
     ``seconds`` of the run, validation and autoencoding with it, for each of its epochs.
     """
     rows = []
@@ -66,8 +66,8 @@ def cost_table(shown: Shown) -> Table:
     notes = told(
         shown,
         "Numbers that clients need to forecast; what pre-training alone uses does not count, and what a centre or "
-        "server trains counts in all. A MB is 10⁶ bytes at 4 bytes a number; what goes from client to client and gradients on their "
-        "way back count once each. Before: what a centre collects before the first epoch. An epoch: the last one; "
+        "server trains counts in all. A MB is 10⁶ bytes at 4 bytes a number; what goes from client to client and "
+        "gradients on their way back count once each. Before: what a centre collects before the first epoch. An epoch: the last one; "
         "where the first sends more or less, all is no multiple of it. Seconds are a whole run's, "
         "validation and pre-training with it, over its epochs, on this machine with what else it had to do; mean over "
         "seeds.",
