@@ -67,8 +67,8 @@ def cost_table(shown: Shown) -> Table:
         shown,
         "Numbers that clients need to forecast; what pre-training alone uses does not count, and what a centre or "
         "server trains counts in all. A MB is 10⁶ bytes at 4 bytes a number; what goes from client to client and "
-        "gradients on their way back count once each. Before: what a centre collects before the first epoch. An epoch: the last one; "
-        "where the first sends more or less, all is no multiple of it. Seconds are a whole run's, "
+        "gradients on their way back count once each. Before: what a centre collects before the first epoch. An epoch: "
+        "the last one; where the first sends more or less, all is no multiple of it. Seconds are a whole run's, "
         "validation and pre-training with it, over its epochs, on this machine with what else it had to do; mean over "
         "seeds.",
         budget(shown),
