@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import sys
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -15,8 +16,8 @@ from fedloom.errors import InputError
 
 
 @cache
-def _installed(group: str) -> dict[str, str]:
-    # To ask is to read what is known of every installed package.
+def _installed(group: str, path: tuple[str, ...]) -> dict[str, str]:
+    # To ask is to read what is known of every package on the path.
     return {point.name: point.module for point in entry_points(group=group)}
 
 
@@ -38,7 +39,7 @@ class Registry:
             for m in pkgutil.iter_modules(package.__path__)
             if not m.ispkg and m.name != "registry"
         }
-        return own | _installed(self.package)
+        return own | _installed(self.package, tuple(sys.path))
 
     def names(self) -> list[str]:
         """All names, sorted."""
