@@ -135,8 +135,8 @@ class Federation:
         """Parameters that a centre trains, or the server beside those it averages."""
         if self.method.central:
             return self.parameters
-        last = self.rounds - 1
-        phases = (self.work(planned, last).phase for planned in self.method.phases(last, self.rounds))
+        last = range(self.rounds)[-1:]
+        phases = (self.work(planned, r).phase for r in last for planned in self.method.phases(r, self.rounds))
         steps = (step for phase in phases for step in self.method.steps(phase) if step.at_server)
         over = [name for step in steps for name in (step.over or ("",))]
         return sum(state.server[name].numel() for name in matching(state.server, tuple(over)))
