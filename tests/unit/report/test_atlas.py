@@ -105,16 +105,21 @@ def test_transfer_without_runs_on_held_out_clients_is_one_line(workshop: Worksho
 
 def test_what_clients_train_meets_what_the_ledger_says_they_send(workshop: Workshop) -> None:
     sizes = {"atlas": (4000, 640 * 4), "fedavg": (3000, 3000 * 4), "local": (3000, 0), "dcrnn": (500, 800)}
+    sizes |= {"cnfgnn": (2000, 5000 * 4)}
+    elsewhere = {"dcrnn": 500, "cnfgnn": 900}  # a centre's, and a server's beside what clients hold
     for method, (parameters, sent) in sizes.items():
         workshop.run(method, 1.0, sent=sent)
-        told(workshop, parameters=parameters, central_parameters=500 if method == "dcrnn" else 0)
+        held = [0 if method == "dcrnn" else parameters] * 2
+        told(
+            workshop, parameters=parameters, client_parameters=held, central_parameters=elsewhere.get(method, 0)
+        )  # fmt: skip
     with style():
         figure = drawn(workshop.show("figure5"))
         (ax,) = (ax for ax in figure.drawn.axes if ax.lines)
         points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines if len(line.get_xdata()) == 1]
         lines = {line.get_xdata()[0] / line.get_ydata()[0] for line in ax.lines if len(line.get_xdata()) == 2}
         plt.close(figure.drawn)
-    assert sorted(points) == [(3000, 3000), (4000, 640)]
+    assert sorted(points) == [(2000, 5000), (3000, 3000), (4000, 640)]
     assert 1.0 in lines
     assert "Local (they send nothing)" in figure.notes
     assert "DCRNN (a centre trains" in figure.notes
