@@ -10,27 +10,13 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
 import pandas as pd
 import torch
 
-from fedloom.data.panels.panel import Panel, no_edges
+from bench.panels import noisy_panel
 from fedloom.library import train
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-def long_panel(nodes: int, steps: int) -> Panel:
-    """Noisy readings every five minutes."""
-    stamps = pd.date_range("2017-01-01", periods=steps, freq="5min", name="timestamp")
-    readings = np.random.default_rng(0).normal(60, 10, (steps, nodes)).astype(np.float32)
-    ids = [f"n{i:03d}" for i in range(nodes)]
-    places = pd.DataFrame({"lat": 0.0, "lon": 0.0}, index=pd.Index(ids, name="id"))
-    about = {
-        "dataset": "bench", "part": "all", "unit": "mph", "interval_minutes": 5, "missing_literal": None,
-        "rows": steps, "nodes": nodes, "missing_share": 0.0, "repairs": {},
-    }  # fmt: skip
-    return Panel(pd.DataFrame(readings, index=stamps, columns=ids), places, no_edges(), about=about)
 
 
 def evaluation(nodes: int, lengths: list[int], device: str) -> pd.DataFrame:
@@ -41,7 +27,7 @@ def evaluation(nodes: int, lengths: list[int], device: str) -> pd.DataFrame:
             root = Path(folder)
             protocol = {"rounds": 1, "train_stride": 500, "validation_stride": 500}
             train(
-                long_panel(nodes, steps), "fedavg", model={"encoder": "compact"}, protocol=protocol,
+                noisy_panel(nodes, steps), "fedavg", model={"encoder": "compact"}, protocol=protocol,
                 device=device, out=root,
             )  # fmt: skip
             run, data = root / "runs/library/bench/fedavg/base/seed0", root / "data/bench"

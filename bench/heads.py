@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from bench.engine import synchronise
 from fedloom.errors import InputError
+from fedloom.methods.st_split_vfl import StSplitVfl
 from fedloom.models.layers.lstm import LSTM
 from fedloom.models.layers.split import LAYERS
 
-WIDTH, CODE = 1, 16  # what a client of ST-SplitVFL reads a step, and the size of what it sends
+WIDTH, CODE = 1, StSplitVfl.Params().code  # what a client reads a step: its readings alone; what it sends
 EQUAL = 1e-5  # largest difference between any two gradients of unit norm
 Grads = dict[str, Tensor]
 

@@ -17,8 +17,9 @@ import torch
 import yaml
 
 from bench.ceiling import best_seconds
+from bench.panels import noisy_panel
 from bench.problem import Problem, Setting
-from fedloom.data.panels.panel import Panel, no_edges, read_panel, write_panel
+from fedloom.data.panels.panel import read_panel, write_panel
 from fedloom.data.points.blocks import Points, Tally
 from fedloom.data.points.hexagons import hexagon_table
 from fedloom.data.points.settings import Hexagons
@@ -64,20 +65,12 @@ def windows(setting: Setting) -> dict[str, Any]:
 
 def panel(steps: int, nodes: int) -> dict[str, Any]:
     """A panel read back from disk and checked; its size is that of its readings in memory."""
-    stamps = pd.date_range("2024-01-01", periods=steps, freq="5min", name="timestamp")
-    ids = [str(i) for i in range(nodes)]
-    readings = np.random.default_rng(0).normal(60, 10, (steps, nodes)).astype(np.float32)
-    places = pd.DataFrame({"lat": 0.0, "lon": 0.0}, index=pd.Index(ids, name="id"))
-    about = {
-        "dataset": "bench", "part": "all", "unit": "mph", "interval_minutes": 5, "missing_literal": None,
-        "rows": steps, "nodes": nodes, "missing_share": 0.0, "repairs": {},
-    }  # fmt: skip
+    made = noisy_panel(nodes, steps)
     with TemporaryDirectory() as folder:
-        made = Panel(pd.DataFrame(readings, index=stamps, columns=ids), places, no_edges(), about=about)
         write_panel(made, Path(folder))
         begun = time.perf_counter()
         read_panel(Path(folder))
-        return row("panel from disk", "MB", readings.nbytes / 1e6, time.perf_counter() - begun)
+        return row("panel from disk", "MB", made.values.to_numpy().nbytes / 1e6, time.perf_counter() - begun)
 
 
 def fixed(script: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from bench import ceiling, command, growth, loop, precision, throughput
+from bench import ceiling, command, growth, heads, loop, precision, throughput
 from bench.problem import Problem, Setting
 from bench.studies import studies
 from fedloom.errors import InputError
@@ -51,6 +51,28 @@ def test_a_program_that_ends_elsewhere_is_not_timed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(loop, "run", off)
     with pytest.raises(InputError, match="loop: weights: expected the engine's within 1e-05"):
         throughput.compare(TINY, ["loop"], repeats=1)
+
+
+def test_all_heads_at_once_have_the_gradients_of_a_loop_over_them() -> None:
+    table = heads.heads([2, 3], steps=5, batch=4, repeats=1, device=torch.device("cpu"))
+    assert list(table["program"]) == ["engine", "loop"] * 2
+    assert table["apart"].between(0, heads.EQUAL).all()
+    assert (table["seconds"] > 0).all()
+
+
+def test_heads_with_other_gradients_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = heads.looped
+    monkeypatch.setattr(heads, "looped", lambda m, x: {n: 1.001 * g for n, g in honest(m, x).items()})
+    with pytest.raises(InputError, match="heads: gradients: expected the loop's within 1e-05"):
+        heads.heads([2], steps=5, batch=4, repeats=1, device=torch.device("cpu"))
+
+
+def test_a_panel_is_judged_whole_in_a_process_of_its_own() -> None:
+    from bench.evaluation import evaluation  # needs more than a bare GPU machine has
+
+    table = evaluation(3, [400], "cpu")
+    assert list(table["steps"]) == [400]
+    assert (table["peak_megabytes"] > 50).all()
 
 
 @pytest.mark.parametrize(("peer", "package"), throughput.NEEDS.items())

@@ -17,7 +17,7 @@ from fedloom.errors import InputError
 
 @cache
 def _installed(group: str, path: tuple[str, ...]) -> dict[str, str]:
-    # To ask is to read what is known of every package on the path.
+    # To ask is to read what is known of every package on the path, which is what the answer depends on.
     return {point.name: point.module for point in entry_points(group=group)}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from fedloom.models.layers.through_time import through_time
+from fedloom.models.layers.through_time import Pass, through_time
 
 
 class StackedGRU(nn.Module):
@@ -85,10 +85,9 @@ class _Gru:
 
     kept = 4
 
-    def run(
-        self, x_NTFB: Tensor, weights: Sequence[Tensor], states_NTDB: Tensor, kept: Tensor, order: Sequence[int]
-    ) -> None:
+    def run(self, way: Pass) -> None:
         """States after every step."""
+        x_NTFB, weights, states_NTDB, kept, order = way
         weight, width, hidden = _joined(*weights), x_NTFB.shape[2], states_NTDB.shape[2]
         weight[:, 2 * hidden :] *= 2
         given_NKB = x_NTFB.new_ones((len(x_NTFB), weight.shape[-1], x_NTFB.shape[-1]))
@@ -102,17 +101,9 @@ class _Gru:
             new.addcmul_(reset, shown).sigmoid_().mul_(2).sub_(1)
             states_NTDB[:, step] = torch.lerp(new, state, update, out=state)
 
-    def run_back(
-        self,
-        x_NTFB: Tensor,
-        weights: Sequence[Tensor],
-        states_NTDB: Tensor,
-        kept: Tensor,
-        grad_NTDB: Tensor,
-        out: Sequence[Tensor],
-        order: Sequence[int],
-    ) -> None:
+    def run_back(self, way: Pass, grad_NTDB: Tensor, out: Sequence[Tensor]) -> None:
         """Backpropagation through time: the gradients by x, W_ih, W_hh and both biases."""
+        x_NTFB, weights, states_NTDB, kept, order = way
         weight, width, hidden = _joined(*weights), x_NTFB.shape[2], states_NTDB.shape[2]
         back = weight[..., :-1].transpose(1, 2).contiguous()
         zero = torch.zeros_like(states_NTDB[:, 0])

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from fedloom.models.layers.through_time import through_time
+from fedloom.models.layers.through_time import Pass, through_time
 
 
 class LSTM(nn.Module):
@@ -107,10 +107,9 @@ class _Lstm:
 
     kept = 0
 
-    def run(
-        self, x_NTFB: Tensor, weights: Sequence[Tensor], states_NTDB: Tensor, kept: Tensor, order: Sequence[int]
-    ) -> None:
+    def run(self, way: Pass) -> None:
         """States after every step."""
+        x_NTFB, weights, states_NTDB, _, order = way
         weight, width = _joined(*weights), x_NTFB.shape[2]
         given_NKB = x_NTFB.new_ones((len(x_NTFB), weight.shape[-1], x_NTFB.shape[-1]))
         given_NKB[:, width:-1] = 0
@@ -121,17 +120,9 @@ class _Lstm:
             cell_NDB = torch.addcmul(keep * cell_NDB, come, new)
             given_NKB[:, width:-1] = states_NTDB[:, step] = _tanh(cell_NDB).mul_(out)
 
-    def run_back(
-        self,
-        x_NTFB: Tensor,
-        weights: Sequence[Tensor],
-        states_NTDB: Tensor,
-        kept: Tensor,
-        grad_NTDB: Tensor,
-        out: Sequence[Tensor],
-        order: Sequence[int],
-    ) -> None:
+    def run_back(self, way: Pass, grad_NTDB: Tensor, out: Sequence[Tensor]) -> None:
         """Backpropagation through time: the gradients by x, W_ih, W_hh and bias."""
+        x_NTFB, weights, states_NTDB, _, order = way
         d_x, d_ih, d_hh, d_bias = out
         width, doubled = x_NTFB.shape[2], _joined(*weights)
         state = cell = torch.zeros_like(states_NTDB[:, 0])

@@ -11,7 +11,7 @@ states, and of the gates what its cell says: what is not kept is computed anew, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -19,27 +19,31 @@ from torch import Tensor
 CHUNK_BYTES = {"cpu": 2**26, "cuda": 2**30}  # gates at work: caches hold them, calls cost little beside
 
 
+class Pass(NamedTuple):
+    """Some copies on their way through time.
+
+    ``x`` [N, T, F, B] are inputs, ``weights`` [N, ...] those of the cell, of which the second is [N, ., D], ``states``
+    [N, T, D, B] what stands after every step; ``kept`` [N, T, ., B] is what the cell keeps for the gradient. Steps are
+    taken in ``order``, from a zero state.
+    """
+
+    x: Tensor
+    weights: Sequence[Tensor]
+    states: Tensor
+    kept: Tensor
+    order: Sequence[int]
+
+
 class Cell(Protocol):
-    """What one kind of layer does with weights [N, ...], of which the second is [N, ., D], D the width of its state."""
+    """What one kind of layer does."""
 
     kept: int  # numbers that it keeps a number of the state
 
-    def run(
-        self, x_NTFB: Tensor, weights: Sequence[Tensor], states_NTDB: Tensor, kept: Tensor, order: Sequence[int]
-    ) -> None:
-        """Fill in the states after every step, in ``order`` from a zero state, and ``kept`` [N, T, ., B]."""
+    def run(self, way: Pass) -> None:
+        """Fill in the states, and what is kept."""
 
-    def run_back(
-        self,
-        x_NTFB: Tensor,
-        weights: Sequence[Tensor],
-        states_NTDB: Tensor,
-        kept: Tensor,
-        grad_NTDB: Tensor,
-        out: Sequence[Tensor],
-        order: Sequence[int],
-    ) -> None:
-        """Fill in the gradients by ``x`` and every weight (``out``), given those by the states."""
+    def run_back(self, way: Pass, grad_NTDB: Tensor, out: Sequence[Tensor]) -> None:
+        """Fill in the gradients by the inputs and every weight (``out``), given those by the states."""
 
 
 def through_time(cell: Cell, x_TFB: Tensor, weights: Sequence[Tensor], reverse: bool = False) -> Tensor:
@@ -64,7 +68,7 @@ class _Layer(torch.autograd.Function):
         kept = x.new_empty((steps, copies, cell.kept * hidden, batch)).transpose(0, 1)
         with _full_products(x):
             for chunk in _chunks(x, hidden):
-                cell.run(x[chunk], [w[chunk] for w in rows], states[chunk], kept[chunk], _order(x, reverse))
+                cell.run(Pass(x[chunk], [w[chunk] for w in rows], states[chunk], kept[chunk], _order(x, reverse)))
         return states.view(*lead, *states.shape[1:]), kept.unflatten(0, lead) if lead else kept[0]
 
     @staticmethod
@@ -99,8 +103,8 @@ class _Gradient(torch.autograd.Function):
         with _full_products(x):
             for chunk in _chunks(given[0], states.shape[-2]):
                 inputs, *own = (t[chunk] for t in given)
-                found, order = [t[chunk] for t in out], _order(inputs, reverse)
-                cell.run_back(inputs, own, states[chunk], kept[chunk], grad[chunk], found, order)
+                way = Pass(inputs, own, states[chunk], kept[chunk], _order(inputs, reverse))
+                cell.run_back(way, grad[chunk], [t[chunk] for t in out])
         return tuple(o.view(t.shape) for o, t in zip(out, (x, *weights), strict=True))
 
     @staticmethod
