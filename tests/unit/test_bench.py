@@ -93,6 +93,17 @@ def test_the_products_of_a_step_are_those_of_the_network() -> None:
     assert sum(ceiling.flop(shape) * count for shape, count in seen.shapes.items()) == 5 * one_layer
 
 
+@pytest.mark.parametrize("model", ["mlp", "gru", "atlas"])
+def test_a_step_of_many_clients_starts_no_more_operations_than_that_of_one(model: str) -> None:
+    counts = []
+    for clients in (1, 40):
+        run = ceiling.one_step(Problem(replace(TINY, model=model, clients=clients)))
+        with ceiling.Products() as seen:
+            run()
+        counts.append(seen.calls)
+    assert counts[0] == counts[1]
+
+
 def test_a_power_law_has_its_exponent_as_slope() -> None:
     size = pd.Series([10.0, 100.0, 1000.0])
     assert growth.slope(size, 3 * size**1.5) == pytest.approx(1.5)

@@ -198,6 +198,8 @@ class _Resolver:
                 raise InputError(f"{where}.methods: expected methods of family {family}, found {method} ({learns})")
             for each in self._variants(method, variant or "base", group, where):
                 told = self._told(method, each, group, where)
+                protocol = f"{where}.protocol" if each == "base" else f"{self._place(method, each)}.protocol"
+                methods.make({"method": method} | told).refuse(Protocol(**told["protocol"]), protocol)
                 for seed in seeds:
                     key = RunKey(group.dataset, method, each, seed)
                     yield key, key._asdict() | told

@@ -23,6 +23,7 @@ SELECTIONS = ("selected", "last")
 KNOWN = frozenset(
     [
         "mae", "rmse", "mape", "mse", "nmi", "leakage", "correlation", "row_norm",
+        "largest_use", "prototype_cosine", "use_distance",
         "pehe_mse", "pehe_mse_se", "pehe_root", "pehe_root_se", "ate_error", "ate_error_se", "effect_sd", "value",
         "value_se", "value_error",
         "value_lower", "value_upper",

@@ -53,7 +53,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from fedloom.errors import InputError
 from fedloom.federation.client_model import ClientModel
+from fedloom.federation.protocol import Protocol
 from fedloom.federation.stack import Bound, Tensors, matching
 from fedloom.federation.values import Clients, Loss, Moment, Noise, Outcome, Phase, Step, Uploads
 
@@ -195,6 +197,18 @@ class Method:
     def averages_uploads(self) -> bool:
         """Whether uploads reach the server's state through ``uploads.means`` alone, where a robust rule may stand."""
         return type(self).aggregate is Method.aggregate
+
+    def refuse(self, protocol: Protocol, where: str = "protocol") -> None:
+        """Raise InputError where the protocol, which stands at ``where``, asks for what the method cannot do."""
+        sending = f"expected a method whose clients only send uploads, found {self.name}"
+        if protocol.noise is not None and (self.couples or self.pools):
+            raise InputError(f"{where}.noise: {sending}")
+        if protocol.faults.any and self.couples:
+            raise InputError(f"{where}.faults: {sending}")
+        rule = protocol.server_rule.kind
+        if rule != "mean" and not self.averages_uploads:
+            found = f"{rule} for {self.name}, whose server makes something else of uploads"
+            raise InputError(f"{where}.server_rule: expected mean, found {found}")
 
     def serve(self, server: Tensors, task: Any, round_: int, rounds: int, seed: int) -> Tensors:
         """What the server does on its own after a round's aggregation (server-side training)."""

@@ -88,13 +88,7 @@ class Federation:
     ) -> None:
         self.method, self.task, self.protocol, self.seed = method, task, protocol, seed
         self.backend = backend
-        if protocol.noise is not None and (method.couples or method.pools):
-            raise InputError(f"protocol.noise: expected a method whose clients only send uploads, found {method.name}")
-        if protocol.faults.any and method.couples:
-            raise InputError(f"protocol.faults: expected a method whose clients only send uploads, found {method.name}")
-        if protocol.server_rule.kind != "mean" and not method.averages_uploads:
-            found = f"{protocol.server_rule.kind} for {method.name}, whose server makes something else of uploads"
-            raise InputError(f"protocol.server_rule: expected mean, found {found}")
+        method.refuse(protocol)
         self.rounds = method.rounds(protocol.rounds)
         keys = torch.tensor([name_key("centre")]) if method.central else task.keys.cpu()
         self.skeleton, self._params, self._buffers = stack_clients(

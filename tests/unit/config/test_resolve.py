@@ -139,6 +139,26 @@ def test_what_does_not_exist_is_named_in_one_line(plan_of: PlanOf, asked: dict[s
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("method", "protocol", "line"),
+    [
+        ("cnfgnn", {"faults": {"lost": 0.1}}, "protocol.faults: expected a method whose clients only send uploads, fo"),
+        ("cnfgnn", {"noise": {"kind": "gaussian", "scale": 1}}, "protocol.noise: expected a method whose clients only"),
+        ("feddis", {"server_rule": {"kind": "median"}}, "protocol.server_rule: expected mean, found median for feddis"),
+    ],
+)
+def test_what_a_method_cannot_do_is_said_before_anything_runs(
+    plan_of: PlanOf, method: str, protocol: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(InputError) as of_group:
+        plan_of(scale({**MAIN, "methods": [method], "protocol": protocol}))
+    assert f"groups.main.0.{line}" in str(of_group.value)
+    study = STUDY | {"variants": {**STUDY["variants"], method: {"broken": {"protocol": protocol}}}}
+    with pytest.raises(InputError) as of_variant:
+        plan_of(scale({**MAIN, "methods": [f"{method}/broken"]}), study)
+    assert f"one.yaml: variants.{method}.broken.{line}" in str(of_variant.value)
+
+
 STARTING = {
     "first": {"clients": {"share": 0.5}},
     "tuned": {"start": {"run": "atlas/first", "take": ["codebook"]}, "clients": {"share": 0.5, "part": "rest"}},

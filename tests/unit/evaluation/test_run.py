@@ -20,7 +20,7 @@ from fedloom.evaluation.folders import Folders
 from fedloom.evaluation.forecast.blocks import BlockSums, block_length
 from fedloom.evaluation.forecast.errors import MASKED
 from fedloom.evaluation.forecast.judged import Judged
-from fedloom.evaluation.forecast.regimes import SIGNAL
+from fedloom.evaluation.forecast.regimes import LEVEL, SIGNAL
 from fedloom.evaluation.forecast.stream import forecasts
 from fedloom.evaluation.forecast.truth import read_truth
 from fedloom.evaluation.schema import read_metrics
@@ -131,11 +131,17 @@ def test_prototypes_that_follow_the_regimes_have_information_1_and_shuffled_ones
     starts = torch.from_numpy(np.tile(windows_of(data), (len(nodes), 1)))
     regime = truth.regime_CS[:, windows_of(data) + HISTORY - 1]
     renamed = torch.tensor([2, 0, 1])[regime]
-    perfect = truth.information(renamed, starts, HISTORY).set_index("unit")
+    inputs = torch.from_numpy(panel.values.ffill().bfill().to_numpy().T.copy())
+    said = truth.information(renamed, starts, inputs, HISTORY)
+    perfect = said[said["condition"] == ""].set_index("unit")
     assert perfect.loc["pooled", "value"] == pytest.approx(1)
     np.testing.assert_allclose(perfect["value"].dropna(), 1)
     shuffled = torch.from_numpy(np.random.default_rng(0).permutation(renamed.flatten().numpy()).reshape(renamed.shape))
-    assert truth.information(shuffled, starts, HISTORY).set_index("unit").loc["pooled", "value"] < 0.1
+    of_shuffled = truth.information(shuffled, starts, inputs, HISTORY)
+    assert of_shuffled[of_shuffled["condition"] == ""].set_index("unit").loc["pooled", "value"] < 0.1
+    levels = [each[each["condition"] == LEVEL].drop(columns="condition") for each in (said, of_shuffled)]
+    pd.testing.assert_frame_equal(*levels)
+    assert 0 < levels[0].set_index("unit").loc["pooled", "value"] < 1
 
 
 def test_a_diverged_run_has_every_error_null_with_its_reason(data: Path, tmp_path: Path) -> None:
@@ -147,7 +153,10 @@ def test_a_diverged_run_has_every_error_null_with_its_reason(data: Path, tmp_pat
     diverged = judged(data, run)
     assert diverged["value"].isna().all()
     assert set(diverged["reason"]) == {reason}
-    assert set(diverged.index) == {key for key in finished.index if key[2] != "nmi" and key[4] != SIGNAL}
+    of_finished_alone = {"nmi", "largest_use", "prototype_cosine", "use_distance"}
+    assert set(diverged.index) == {
+        key for key in finished.index if key[2] not in of_finished_alone and key[4] != SIGNAL
+    }
 
 
 def test_a_null_value_always_has_a_reason(data: Path, tmp_path: Path) -> None:

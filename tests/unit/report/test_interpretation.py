@@ -15,8 +15,8 @@ from fedloom.data.panels.panel import read_panel, write_panel
 from fedloom.data.panels.regimes import Regimes, generate
 from fedloom.errors import InputError
 from fedloom.report.figure import style
-from fedloom.report.forecast.interpretation import cosines, embedded, interpreted, prototypes, series_of
-from fedloom.report.forecast.interpretation_periods import PeriodOptions, contrasting, periods
+from fedloom.report.forecast.interpretation import embedded, interpreted, prototypes, series_of
+from fedloom.report.forecast.interpretation_periods import PeriodOptions, periods
 from fedloom.report.shown import Shown
 
 from .conftest import Workshop, shown_by
@@ -62,27 +62,6 @@ def about(values: pd.DataFrame) -> dict[str, Any]:
     """What the small panel says of itself."""
     known = {"dataset": "regimes", "part": None, "unit": "units", "interval_minutes": 15, "missing_literal": None}
     return known | {"rows": len(values), "nodes": len(values.columns), "missing_share": 0.02, "repairs": {}}
-
-
-def test_periods_are_those_with_the_least_and_the_largest_mean() -> None:
-    values = pd.Series([5.0, 5, 1, 1, 1, 5, 5, 9, 9, 8, 5])
-    assert contrasting(values, 3) == (2, 7)
-
-
-def test_a_period_is_known_for_the_most_part() -> None:
-    values = pd.Series([np.nan, np.nan, np.nan, -50.0, 1, 1, 1, 1, 3, 3, np.nan, 3, 3, 2, 2])
-    least, largest = contrasting(values, 4) or (-1, -1)
-    assert least in (2, 3)
-    assert values.iloc[largest : largest + 4].notna().sum() >= 3
-    assert contrasting(pd.Series([1.0, 2.0]), 3) is None
-    assert contrasting(pd.Series([np.nan] * 9), 3) is None
-
-
-def test_cosines_do_not_depend_on_lengths() -> None:
-    rows = RNG.normal(size=(5, 8)).astype(np.float32)
-    found = cosines(rows * np.arange(1, 6, dtype=np.float32)[:, None])
-    assert np.allclose(found, cosines(rows), atol=1e-6)
-    assert np.allclose(np.diag(found), 1, atol=1e-6)
 
 
 def test_the_same_directions_lie_in_the_same_places() -> None:

@@ -10,6 +10,7 @@ from fedloom.evaluation.evaluate import Arrays, Judge
 from fedloom.evaluation.folders import Folders
 from fedloom.evaluation.forecast.errors import HELD_OUT, MASKED, UNMASKED, held_out_rows, null_rows
 from fedloom.evaluation.forecast.judged import Judged
+from fedloom.evaluation.forecast.prototypes import prototype_rows
 from fedloom.evaluation.forecast.stream import forecasts
 from fedloom.evaluation.forecast.truth import read_truth
 from fedloom.federation.runs import Run, read_task
@@ -41,9 +42,14 @@ class ForecastJudge(Judge):
             for some in forecasts(self.run, weights, self._whole(), "validation"):
                 judged.scores.add(some)
             rows = pd.concat([rows, held_out_rows(judged.scores, self.task.ids)], ignore_index=True)
+        of_prototypes = judged.weighed.arrays(weights["codebook"]) if judged.weighed.kept else {}
+        if of_prototypes:
+            readings_CS, starts_CW = (of.cpu().numpy() for of in (self.task.raw, self.task.starts["test"]))
+            ends_CW = np.where(starts_CW < 0, -1, starts_CW + self.task.history - 1)
+            used = prototype_rows(of_prototypes, self.task.ids, readings_CS, ends_CW)
+            rows = pd.concat([rows, pd.DataFrame(used)], ignore_index=True)
         if selection != "selected":
             return rows, {}
-        of_prototypes = judged.weighed.arrays(weights["codebook"]) if judged.weighed.kept else {}
         return rows, judged.diagnostics() | of_prototypes | self._edges()
 
     def missing(self, selection: str, reason: str) -> pd.DataFrame:

@@ -59,7 +59,8 @@ class Judged:
         if self.best is not None:
             tables.append(self.best.rows())
         if self.truth is not None and self.assigned:
-            tables.append(self.truth.information(self.assignment_CW, self.starts_CW, self.task.history))
+            seen = self.starts_CW, self.task.inputs, self.task.history
+            tables.append(self.truth.information(self.assignment_CW, *seen))
         return pd.concat(tables, ignore_index=True)
 
     def diagnostics(self) -> dict[str, NDArray[Any]]:

@@ -10,10 +10,22 @@ from sklearn.metrics import normalized_mutual_info_score
 SIGNAL = "forecast=signal,mask=masked"
 """Condition of the best possible error: the noiseless signal itself as the forecast."""
 
+LEVEL = "assigned=level"
+"""Condition of what the level of a window's readings says, in place of its prototype."""
+
 Ints = NDArray[np.int64]
 
 
-def information_rows(assignment_CW: Ints, regime_CW: Ints, nodes: list[str]) -> pd.DataFrame:
+def levels(readings_CW: NDArray[np.float32], present_CW: NDArray[np.bool_], count: int) -> Ints:
+    """Levels [C, W] of readings that ``present_CW`` marks: ``count`` as large ones for each node, -1 elsewhere."""
+    found = np.full(readings_CW.shape, -1, dtype=np.int64)
+    for node, present in enumerate(present_CW):
+        ranks = readings_CW[node, present].argsort(kind="stable").argsort(kind="stable")
+        found[node, present] = ranks * count // max(1, len(ranks))
+    return found
+
+
+def information_rows(assignment_CW: Ints, regime_CW: Ints, nodes: list[str], under: str = "") -> pd.DataFrame:
     """Return normalised mutual information between prototypes and true regimes, as metric rows ``nmi``.
 
     ``assignment_CW`` holds the prototype that a test window is assigned to, ``regime_CW`` the true regime at the
@@ -33,7 +45,7 @@ def information_rows(assignment_CW: Ints, regime_CW: Ints, nodes: list[str]) -> 
     reason = None if len(values) else "no node saw two regimes"
     mean = float(values.mean()) if len(values) else np.nan
     rows.append({"unit": "mean", "value": mean, "n": len(values), "reason": reason})
-    return pd.DataFrame(rows).assign(metric="nmi", horizon="all", condition="")
+    return pd.DataFrame(rows).assign(metric="nmi", horizon="all", condition=under)
 
 
 def _information(unit: str, assignment: Ints, regime: Ints) -> dict[str, object]:

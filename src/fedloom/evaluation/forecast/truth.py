@@ -12,7 +12,7 @@ from torch import Tensor
 from fedloom.data.panels.panel import Panel
 from fedloom.errors import InputError
 from fedloom.evaluation.forecast.errors import MASKED, Scores, metric_rows
-from fedloom.evaluation.forecast.regimes import SIGNAL, information_rows
+from fedloom.evaluation.forecast.regimes import LEVEL, SIGNAL, information_rows, levels
 from fedloom.evaluation.forecast.stream import Forecasts
 
 
@@ -30,14 +30,19 @@ class Truth:
         at = (starts_CB.cpu()[..., None] + steps).clamp(min=0)
         return self.signal_CS.gather(1, at.flatten(1)).reshape(at.shape)
 
-    def information(self, assignment_CW: Tensor, starts_CW: Tensor, history: int) -> pd.DataFrame:
+    def information(self, assignment_CW: Tensor, starts_CW: Tensor, inputs_CS: Tensor, history: int) -> pd.DataFrame:
         """Return metric rows: what the prototype of a window says of the regime at its last input step.
 
-        ``assignment_CW`` and ``starts_CW`` are -1 where a node has no such window.
+        Beside it what the mean of the window's inputs says, in as many levels for each node as prototypes are
+        assigned: prototypes that say no more follow the readings and need no regime. ``assignment_CW`` and
+        ``starts_CW`` are -1 where a node has no such window; ``inputs_CS`` are the inputs at all steps.
         """
-        starts = starts_CW.cpu()
-        regime_CW = self.regime_CS.gather(1, (starts + history - 1).clamp(min=0)).masked_fill(starts < 0, -1)
-        return information_rows(assignment_CW.cpu().numpy(), regime_CW.numpy(), self.nodes)
+        starts, assigned = starts_CW.cpu(), assignment_CW.cpu().numpy()
+        regime_CW = self.regime_CS.gather(1, (starts + history - 1).clamp(min=0)).masked_fill(starts < 0, -1).numpy()
+        mean_CW = inputs_CS.cpu().unfold(1, history, 1).mean(-1).gather(1, starts.clamp(min=0))
+        level_CW = levels(mean_CW.numpy(), assigned >= 0, len(np.unique(assigned[assigned >= 0])))
+        rows = [information_rows(assigned, regime_CW, self.nodes)]
+        return pd.concat([*rows, information_rows(level_CW, regime_CW, self.nodes, LEVEL)], ignore_index=True)
 
 
 def read_truth(panel: Panel, nodes: list[str]) -> Truth | None:

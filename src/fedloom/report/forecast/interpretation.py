@@ -15,6 +15,7 @@ from sklearn.manifold import TSNE
 
 from fedloom.data.panels.panel import Panel, read_panel
 from fedloom.errors import InputError
+from fedloom.evaluation.forecast.prototypes import cosines, pairs
 from fedloom.report.captions import budget, told
 from fedloom.report.figure import MARKERS, Figure, grid
 from fedloom.report.shown import Shown, of_run
@@ -66,12 +67,6 @@ def interpreted(shown: Shown, dataset: str) -> Interpreted:
     named = ("usage", "weights", "latents", "latent_windows", "prototypes")
     watched = [clients[place] for place in arrays["watched"]]
     return Interpreted(read_panel(shown.places[dataset]), watched, **{n: arrays[n] for n in named}, ends=ends)
-
-
-def cosines(prototypes_ID: Floats) -> Floats:
-    """Cosine [I, I] of every two prototypes."""
-    rows = prototypes_ID / np.linalg.norm(prototypes_ID, axis=-1, keepdims=True).clip(min=1e-8)
-    return rows @ rows.T
 
 
 def embedded(rows: Floats) -> Floats:
@@ -166,7 +161,7 @@ def _likeness(ax: Axes, prototypes_ID: Floats) -> Floats:
     ax.set(xlabel="prototype", ylabel="prototype")
     ax.grid(visible=False)
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
-    return cosine_II[np.triu_indices(len(cosine_II), 1)]
+    return pairs(cosine_II)
 
 
 def series_of(panel: Panel, client: str) -> pd.DataFrame:

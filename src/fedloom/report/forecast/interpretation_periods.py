@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,36 +15,25 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from fedloom.errors import InputError
+from fedloom.evaluation.forecast.prototypes import PERIOD, by_step, contrasting
 from fedloom.report.captions import budget, told
 from fedloom.report.figure import WIDTH, Figure, legend
 from fedloom.report.forecast.interpretation import Interpreted, interpreted, series_of
 from fedloom.report.shown import Shown
 
 HEIGHTS = {"reading": 0.9, "weights": 1.5, "regime": 0.5, "covariates": 1.3}  # inches of a panel
-GAPS = 0.25  # share of a period that may be missing
 MOST = 6  # covariates in one panel
 
 
 @dataclass(frozen=True)
 class PeriodOptions:
-    """``steps`` is the length of a period (Atlas, Fig. 6: 48 steps).
+    """``steps`` is the length of a period.
 
     ``by`` names, for a dataset, the covariate whose mean makes the contrast; where it does not, the reading does.
     """
 
-    steps: int = 48
+    steps: int = PERIOD
     by: Mapping[str, str] = field(default_factory=dict)
-
-
-def contrasting(values: pd.Series, steps: int) -> tuple[int, int] | None:
-    """Where the stretches of ``steps`` values with the least and the largest mean begin; None where none is known.
-
-    A stretch counts where at most a quarter of it is missing; of two with the same mean the first one is taken.
-    """
-    means = values.rolling(steps, min_periods=math.ceil((1 - GAPS) * steps)).mean().iloc[steps - 1 :].to_numpy()
-    if not len(means) or np.isnan(means).all():
-        return None
-    return int(np.nanargmin(means)), int(np.nanargmax(means))
 
 
 def periods(shown: Shown, options: PeriodOptions) -> Figure:
@@ -96,7 +84,7 @@ def _draw(
         raise InputError(
             f"{shown.where}: {dataset}: expected {options.steps} steps known in the test part, found fewer"
         )
-    weights_SI = _by_step(found.weights[place], found.ends[place], len(reading))
+    weights_SI = by_step(found.weights[place], found.ends[place], len(reading))
     handles: dict[str, Line2D] = {}
     quantity = "reading" if by is None else shown.names.word(by)
     for side, begin in enumerate(chosen):
@@ -133,13 +121,6 @@ def _said(shown: Shown, dataset: str, quantity: str, weights: list[NDArray[np.fl
     cosine = low @ high / (np.linalg.norm(low) * np.linalg.norm(high))
     apart = f"{np.abs(low - high).sum():.2f} apart (L1), their cosine is {cosine:.2f}"
     return f"{shown.label(dataset)}: contrast of the {quantity}; mean weights of the two periods are {apart}."
-
-
-def _by_step(weights_WI: NDArray[np.float32], ends: NDArray[np.int64], steps: int) -> NDArray[np.float32]:
-    """Weights [S, I] of the window that ends at each step, NaN where none does."""
-    found = np.full((steps, weights_WI.shape[1]), np.nan, dtype=np.float32)
-    found[ends[ends >= 0]] = weights_WI[ends >= 0]
-    return found
 
 
 def _line(ax: Axes, stamps: pd.Index, values: pd.Series) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedloom.evaluation.forecast.regimes import SIGNAL
+from fedloom.evaluation.forecast.regimes import LEVEL, SIGNAL
 from fedloom.report.captions import told
 from fedloom.report.cells import Columns, text
 from fedloom.report.layout import Cell, Table
@@ -11,8 +11,9 @@ from fedloom.report.shown import Shown, runs_in
 
 DECIMALS = 2
 COLUMNS = (
-    ("NMI, mean of nodes", {"metric": "nmi", "unit": "mean"}),
-    ("NMI, pooled", {"metric": "nmi", "unit": "pooled"}),
+    ("NMI, mean of nodes", {"metric": "nmi", "unit": "mean", "condition": ""}),
+    ("NMI, pooled", {"metric": "nmi", "unit": "pooled", "condition": ""}),
+    ("NMI of the level, mean of nodes", {"metric": "nmi", "unit": "mean", "condition": LEVEL}),
     ("MAE", {"metric": "mae", **HEADLINE}),
     ("MAE of the signal", {"metric": "mae", **HEADLINE, "condition": SIGNAL}),
 )
@@ -33,8 +34,10 @@ def regimes(shown: Shown) -> Table:
         shown,
         "NMI: normalised mutual information between the prototype with the largest weight in a test window and the "
         "true regime at the window's last input step; 0 means that prototypes say nothing of the regime, 1 that each "
-        "determines the other. MAE of the signal: the error of the noiseless signal itself as the forecast, which no "
-        "forecast can expect to go below, and which could be reached only by one that knows the regimes to come. "
+        "determines the other. NMI of the level: the same of the window's mean reading, in as many levels as there "
+        "are prototypes in use; readings alone say that much. MAE of the signal: the error of the noiseless signal "
+        "itself as the forecast, which no forecast can expect to go below, and which could be reached only by one that "
+        "knows the regimes to come. "
         "Mean ± standard deviation over seeds.",
     )
     return Table(columns.header, rows, shown.caption, notes, tidy)
