@@ -60,6 +60,7 @@ probe: $(READY)  ## what the paper scale costs, a step of every method on every 
 	$(PYTHON) -m venv .venv-bench
 	grep -E '^(torch|numpy|scipy|pandas|pyarrow|safetensors)==' requirements.lock > .venv-bench/constraints.txt
 	.venv-bench/bin/python -m pip install --quiet --constraint .venv-bench/constraints.txt --editable '.[bench]'
+	.venv-bench/bin/python -m pip install --quiet --no-deps pfl==0.6.0
 	@touch $@
 
 $(READY): requirements.lock pyproject.toml

@@ -24,7 +24,7 @@ def runner(name: str) -> Any:
     """The function that runs a program. Raises InputError where its package is not installed."""
     package = NEEDS.get(name)
     if package is not None and importlib.util.find_spec(package) is None:
-        raise InputError(f"--peers: {name}: expected the extra 'bench' (pip install '.[bench]'), found no {package}")
+        raise InputError(f"--peers: {name}: expected the environment of make bench, found no {package}")
     return importlib.import_module(PEERS.get(name, f"bench.{name}")).run
 
 

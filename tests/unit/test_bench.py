@@ -79,7 +79,7 @@ def test_a_panel_is_judged_whole_in_a_process_of_its_own() -> None:
 def test_a_peer_without_its_package_says_what_to_install(peer: str, package: str) -> None:
     if importlib.util.find_spec(package):
         pytest.skip(f"{package} is installed")
-    with pytest.raises(InputError, match="expected the extra 'bench'"):
+    with pytest.raises(InputError, match="expected the environment of make bench"):
         throughput.runner(peer)
 
 
