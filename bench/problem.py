@@ -21,7 +21,7 @@ from fedloom.federation.tasks.forecast import ForecastTask, Windows, forecast_ta
 from fedloom.methods.fedavg import FedAvg
 
 HORIZON = 12
-HELD_OUT = 40  # steps of the validation part, and of the test part
+HELD_OUT = 17  # windows of the validation part, and of the test part
 MINUTES = 60
 WARM_UP = 1  # rounds that are run and not counted: the engine looks at the validation part in its first
 
@@ -64,8 +64,9 @@ class Problem:
         """Noisy daily waves of all clients, who have equally many windows."""
         s = self.setting
         train = s.samples + s.history + HORIZON - 1
-        ends = {"train": (0, train), "validation": (train, train + HELD_OUT)}
-        ends["test"] = (train + HELD_OUT, train + 2 * HELD_OUT)
+        held_out = HELD_OUT + s.history + HORIZON - 1
+        ends = {"train": (0, train), "validation": (train, train + held_out)}
+        ends["test"] = (train + held_out, train + 2 * held_out)
         steps = ends["test"][1]
         rng = np.random.default_rng(s.seed)
         phase = rng.uniform(0, 2 * np.pi, (s.clients, 1))
@@ -76,7 +77,7 @@ class Problem:
         nodes = pd.DataFrame({"lat": 0.0, "lon": 0.0}, index=pd.Index(ids, name="id"))
         seen = values.iloc[:train]
         clients = pd.DataFrame({"mean": seen.mean(), "std": seen.std(ddof=0)}).rename_axis("client")
-        rows = [(-1, p, i) for p, (a, b) in ends.items() for i in range(a, max(a + 1, b - s.history - HORIZON + 1))]
+        rows = [(-1, p, i) for p, (a, b) in ends.items() for i in range(a, b - s.history - HORIZON + 1)]
         partition = {
             "dataset": "bench", "history": s.history, "horizon": HORIZON, "interval_minutes": MINUTES,
             "fill": "mean", "missing_literal": None, "split": {"train": [0, train]},

@@ -104,6 +104,14 @@ def test_a_step_of_many_clients_starts_no_more_operations_than_that_of_one(model
     assert counts[0] == counts[1]
 
 
+@pytest.mark.parametrize("history", [12, 192])
+def test_every_window_of_a_problem_lies_in_its_panel(history: int) -> None:
+    task = Problem(replace(TINY, history=history)).task
+    for part, counted in task.counts.items():
+        assert counted.min() >= 1
+        assert int(task.starts[part].max()) + history + task.horizon <= task.inputs.shape[1]
+
+
 def test_a_power_law_has_its_exponent_as_slope() -> None:
     size = pd.Series([10.0, 100.0, 1000.0])
     assert growth.slope(size, 3 * size**1.5) == pytest.approx(1.5)

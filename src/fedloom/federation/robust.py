@@ -55,9 +55,12 @@ class ServerRule:
 
 
 def weighted_mean(values: Tensor, weights_c: Tensor) -> Tensor:
-    """Mean over clients of ``values`` [c, ...], weighted by sample counts (FedAvg's w_k)."""
-    share = (weights_c / weights_c.sum()).to(values.dtype)
-    return torch.tensordot(share, values, dims=1)
+    """Mean over clients of ``values`` [c, ...], weighted by sample counts (FedAvg's w_k).
+
+    Summed in float64: clients that stay close to each other round the same way, and a thousand roundings add up.
+    """
+    share_c = weights_c.double() / weights_c.sum()
+    return torch.tensordot(share_c, values.double(), dims=1).to(values.dtype)
 
 
 def trimmed_mean(values: Tensor, cut: int) -> Tensor:

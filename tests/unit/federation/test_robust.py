@@ -54,6 +54,13 @@ def test_sample_counts_weigh_the_mean_alone() -> None:
     assert found == {"mean": 2.75, "median": 1.0}
 
 
+def test_the_mean_of_a_thousand_alike_is_exact_to_their_last_bit() -> None:
+    values = 3 + 1e-4 * torch.rand(1000, 50, generator=torch.Generator().manual_seed(0))
+    exact = values.double().mean(0).float()
+    last_bit = torch.finfo(torch.float32).eps * 2  # of numbers between 2 and 4
+    assert (combined(ServerRule(), values) - exact).abs().max() <= last_bit
+
+
 def test_clipping_bounds_how_far_one_upload_moves_the_server() -> None:
     around = torch.randn(20, dtype=torch.float64)
     values = around + torch.randn(9, 20, dtype=torch.float64)
