@@ -1,9 +1,10 @@
-"""Off-policy values: four policies by estimator with their intervals, and by method."""
+"""Off-policy values of four policies with their intervals, by estimator and by method."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,56 +13,86 @@ from fedloom.evaluation.offpolicy.policies import POLICIES
 from fedloom.report.captions import told
 from fedloom.report.causal.intervals import over_seeds
 from fedloom.report.causal.support import practical
-from fedloom.report.figure import Figure, Look, dots, grid, legend
+from fedloom.report.figure import WIDTH, Figure, Look, dots, legend
 from fedloom.report.layout import Cell, Table
+from fedloom.report.names import Run
 from fedloom.report.numbers import pick, tidy
 from fedloom.report.shown import Shown, of_run, runs_in
 
 SHOWN = ("dm", "ips", "snips", "dr", "sndr")
 SEQUENCES, SHORT = ("dm", "wis", "pdis", "pdwis", "pddr"), "2"
 BOUNDS = ("value_lower", "value_upper")
-ROW_HEIGHT, LEGEND_HEIGHT = 2.4, 0.6
-SPREAD = 0.6
+ROW_HEIGHT, FRAME_HEIGHT = 0.16, 0.45  # inches of a line, and of what stands around the panels of a dataset
 
 
 def values(shown: Shown) -> Figure:
-    """Draw, a row a dataset, the policies' values by estimator (left, first method) and by method (right, DR)."""
+    """Draw, for each dataset and policy, a row an estimator for the first method and below it a row a method, DR."""
     everything = pick(over_seeds(shown, tidy(shown)), scope="step", unit="pooled")
     frame = pick(everything, metric="value")
     datasets = [name for name in shown.datasets if name in set(frame["dataset"])]
-    drawn, axes = grid(len(datasets), 2, ROW_HEIGHT, LEGEND_HEIGHT, sharey="row")
+    of_dataset = {dataset: _rows(shown, pick(frame, dataset=dataset)) for dataset in datasets}
+    heights = [ROW_HEIGHT * (len(rows) + 1) for rows in of_dataset.values()]
+    drawn, axes = plt.subplots(
+        len(datasets), len(POLICIES), figsize=(WIDTH, sum(heights) + FRAME_HEIGHT * (len(datasets) + 1)),
+        squeeze=False, sharex="row", sharey="row", height_ratios=heights,
+    )  # fmt: skip
     handles: dict[str, Any] = {}
-    others: dict[str, Any] = {}
-    first: list[str] = []
-    by_name, of_estimator = dots(shown.compared), dots(SHOWN)
-    for (by_estimator, by_method), dataset in zip(axes, datasets, strict=True):
-        of = frame[frame["dataset"] == dataset]
-        own = [run for run in shown.compared if run in runs_in(of)]
-        best = practical(of)
-        main = of_run(of, own[0])
-        series = {e: pick(main, estimator=e, propensity=best) for e in SHOWN}
-        known = {shown.names.word(e): (each, of_estimator[e]) for e, each in series.items() if len(each)}
-        handles |= _draw(shown, by_estimator, known)
-        dr = {run: pick(of_run(of, run), estimator="dr", propensity=best) for run in own}
-        others |= _draw(shown, by_method, {shown.names.run(run): (each, by_name[run]) for run, each in dr.items()})
-        for ax in (by_estimator, by_method):
-            handles |= _draw_references(ax, main)
-        handles |= _draw_bounds(by_estimator, pick(of_run(everything, own[0]), dataset=dataset, propensity=best))
-        by_estimator.set(title=shown.label(dataset), ylabel="mean outcome a step")
-        by_method.set(title="DR by method")
-        first.append(shown.names.run(own[0]))
-    legend(drawn, others, 3, "upper right")
-    legend(drawn, handles, 7, handlelength=1.5)
+    for panels, (dataset, rows) in zip(axes, of_dataset.items(), strict=True):
+        first = rows[0]
+        bounds = pick(of_run(everything, first.run), dataset=dataset, propensity=practical(first.of))
+        references = of_run(pick(frame, dataset=dataset), first.run)
+        for ax, policy in zip(panels, POLICIES, strict=True):
+            _draw(ax, rows, policy)
+            handles |= _draw_references(ax, references, policy)
+            ax.set(title=shown.names.word(policy))
+            ax.locator_params(axis="x", nbins=3)
+        # Panels share their axis: its limits are known when all values are drawn.
+        for ax, policy in zip(panels, POLICIES, strict=True):
+            handles |= _draw_bounds(ax, pick(bounds, policy=policy))
+        panels[0].set_yticks(range(len(rows)), [row.label for row in rows])
+        panels[0].set(ylim=(len(rows) - 0.4, -0.6), ylabel=shown.label(dataset))
+    for ax in axes[-1]:
+        ax.set_xlabel("mean outcome a step")
+    legend(drawn, handles, 3)
     notes = told(
         shown,
         "Value of following a policy at one step of a logged history, with 95 % bootstrap intervals over owners, "
-        f"stratified by client; on the left with the model of {' or '.join(dict.fromkeys(first))}. Dotted line: what "
-        "the logged policy earned; bars: the truth, where data are generated. "
-        "Shaded: conservative bounds, which count what the log cannot show as failures below and as successes above. "
-        "A cross at the lower edge: no value, for lack of support. DM is the model's belief and needs no support. "
-        "Propensities are logged ones; where there are none, and in generated data, estimates.",
+        f"stratified by client. Above the line: estimators, with the model of {shown.names.run(shown.ours)}; below it: "
+        "DR with the model of each other method (of variants in the csv of table_values). Dotted line: what the logged "
+        "policy earned; solid line: the truth, where data are generated. Shaded: conservative bounds, which count what "
+        "the log cannot show as failures below and as successes above. A cross at the left edge: no value, for lack of "
+        "support. DM is the model's belief and needs no support. Propensities are logged ones; where there are none, "
+        "and in generated data, estimates.",
     )
     return Figure(drawn, shown.caption, notes)
+
+
+class Row(NamedTuple):
+    """A line of the figure: what it is called, the run behind it, its values by policy, its look, whether a method."""
+
+    label: str
+    run: Run
+    of: pd.DataFrame
+    look: Look
+    other: bool
+
+
+def _rows(shown: Shown, of: pd.DataFrame) -> list[Row]:
+    """The first method's estimators, then DR of all other methods."""
+    own = [run for run in shown.compared if run in runs_in(of) and run[1] == "base"]
+    best, by_name = practical(of), dots(shown.compared)
+    main = of_run(of, own[0])
+    estimators = {name: pick(main, estimator=name, propensity=best) for name in SHOWN}
+    rows = [
+        Row(shown.names.word(name), own[0], each, by_name[own[0]], False)
+        for name, each in estimators.items()
+        if len(each)
+    ]
+    for run in own[1:]:
+        rows.append(
+            Row(shown.names.run(run), run, pick(of_run(of, run), estimator="dr", propensity=best), by_name[run], True)
+        )
+    return rows
 
 
 def estimates(shown: Shown) -> Table:
@@ -118,46 +149,41 @@ def _bounds(of: pd.DataFrame) -> Cell:
 
 
 def _draw_bounds(ax: Axes, of: pd.DataFrame) -> dict[str, Any]:
-    """Shade each policy's bounds, as far as the axis goes for the values themselves."""
-    limits, handles = ax.get_ylim(), {}
-    for x, policy in enumerate(POLICIES):
-        known = pick(of, policy=policy).set_index("metric")["ours_mean"]
-        lower, upper = (known.get(name, np.nan) for name in BOUNDS)
-        if not np.isnan(lower):
-            handles["bounds"] = ax.bar(x, upper - lower, 0.84, lower, color="0.93", zorder=0)
-    ax.set_ylim(limits)
-    return handles
+    """Shade a policy's bounds, as far as the axis goes for the values themselves."""
+    known = of.set_index("metric")["ours_mean"]
+    lower, upper = (known.get(name, np.nan) for name in BOUNDS)
+    if np.isnan(lower):
+        return {}
+    limits = ax.get_xlim()
+    handle = ax.axvspan(lower, upper, color="0.93", zorder=0)
+    ax.set_xlim(limits)
+    return {"bounds": handle}
 
 
-def _draw(shown: Shown, ax: Axes, series: dict[str, tuple[pd.DataFrame, Look]]) -> dict[str, Any]:
-    """Draw points with intervals side by side above each policy: a label, its rows and its look each."""
-    offsets = np.linspace(-SPREAD / 2, SPREAD / 2, len(series)) if len(series) > 1 else np.zeros(1)
-    handles: dict[str, Any] = {}
-    for (label, (of, look)), offset in zip(series.items(), offsets, strict=False):
-        by_policy = of.set_index("of_policy")
-        for x, policy in enumerate(POLICIES):
-            if policy not in by_policy.index:
-                continue
-            row, place = by_policy.loc[policy], x + offset
-            if np.isnan(row["ours_mean"]):
-                none = {"color": look["color"], "ms": 5, "clip_on": False}
-                ax.plot(place, 0.02, "x", transform=ax.get_xaxis_transform(), **none)
-                continue
-            bars = [[max(row["ours_mean"] - row["lo"], 0)], [max(row["hi"] - row["ours_mean"], 0)]]
-            handles[label] = ax.errorbar(place, row["ours_mean"], bars, ms=4, lw=1, elinewidth=1, **look)
-    ax.set_xticks(range(len(POLICIES)), [shown.names.word(policy) for policy in POLICIES])
-    ax.set_xlim(-0.5, len(POLICIES) - 0.5)
-    ax.grid(visible=False, axis="x")
-    return handles
+def _draw(ax: Axes, rows: list[Row], policy: str) -> None:
+    """Draw a policy's values with their intervals, one below the other."""
+    for y, row in enumerate(rows):
+        of = pick(row.of, policy=policy)
+        if of.empty:
+            continue
+        value, lo, hi = of.iloc[0][["ours_mean", "lo", "hi"]]
+        if np.isnan(value):
+            ax.plot(0.02, y, "x", transform=ax.get_yaxis_transform(), color=row.look["color"], ms=5, clip_on=False)
+            continue
+        bars = [[max(value - lo, 0)], [max(hi - value, 0)]]
+        ax.errorbar(value, y, xerr=bars, ms=4, lw=1, elinewidth=1, **row.look)
+    others = [y for y, row in enumerate(rows) if row.other]
+    if others:
+        ax.axhline(others[0] - 0.5, color="0.7", lw=0.6)
+    ax.grid(visible=False, axis="y")
 
 
-def _draw_references(ax: Axes, of: pd.DataFrame) -> dict[str, Any]:
+def _draw_references(ax: Axes, of: pd.DataFrame, policy: str) -> dict[str, Any]:
     handles: dict[str, Any] = {}
     earned = pick(of, estimator="on_policy", policy="logged")
     if len(earned):
-        handles["logged policy"] = ax.axhline(earned["ours_mean"].iloc[0], color="0.4", ls=":", lw=1)
-    truth = pick(of, prediction="truth").set_index("of_policy")["ours_mean"]
-    for x, policy in enumerate(POLICIES):
-        if policy in truth.index:
-            handles["truth"] = ax.hlines(truth[policy], x - 0.42, x + 0.42, color="0.25", lw=1.4)
+        handles["logged policy"] = ax.axvline(earned["ours_mean"].iloc[0], color="0.4", ls=":", lw=1)
+    truth = pick(of, prediction="truth", policy=policy)
+    if len(truth):
+        handles["truth"] = ax.axvline(truth["ours_mean"].iloc[0], color="0.25", lw=1.4, zorder=0.5)
     return handles
