@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedloom.evaluation.forecast.errors import MASKED
+from fedloom.evaluation.forecast.conditions import MASKED
 from fedloom.evaluation.rows import parts_of
 from fedloom.report.shown import Shown
 

@@ -8,15 +8,8 @@ import pytest
 import torch
 from sklearn.metrics import mean_absolute_error, mean_absolute_percentage_error, root_mean_squared_error
 
-from fedloom.evaluation.forecast.errors import (
-    MASKED,
-    METRICS,
-    NO_LITERAL,
-    UNMASKED,
-    Scores,
-    metric_rows,
-    null_rows,
-)
+from fedloom.evaluation.forecast.conditions import MASKED, UNMASKED
+from fedloom.evaluation.forecast.errors import METRICS, NO_LITERAL, Scores, metric_rows, null_rows
 from fedloom.evaluation.forecast.stream import Forecasts
 
 NODES = ["a", "b", "c"]

@@ -18,7 +18,7 @@ from fedloom.data.panels.regimes import Regimes, generate
 from fedloom.evaluation.evaluate import evaluate
 from fedloom.evaluation.folders import Folders
 from fedloom.evaluation.forecast.blocks import BlockSums, block_length
-from fedloom.evaluation.forecast.errors import MASKED
+from fedloom.evaluation.forecast.conditions import MASKED
 from fedloom.evaluation.forecast.judged import Judged
 from fedloom.evaluation.forecast.regimes import LEVEL, SIGNAL
 from fedloom.evaluation.forecast.stream import forecasts

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from fedloom.errors import InputError
-from fedloom.evaluation.forecast.errors import MASKED, UNMASKED, null_rows
+from fedloom.evaluation.forecast.conditions import MASKED, UNMASKED
+from fedloom.evaluation.forecast.errors import null_rows
 from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import read_metrics, write_metrics
 

@@ -19,7 +19,8 @@ from fedloom.config.dataset import read_dataset
 from fedloom.config.names import read_names
 from fedloom.config.study import read_study
 from fedloom.evaluation.forecast.blocks import BlockSums
-from fedloom.evaluation.forecast.errors import MASKED, UNMASKED, Scores, metric_rows, null_rows
+from fedloom.evaluation.forecast.conditions import MASKED, UNMASKED
+from fedloom.evaluation.forecast.errors import Scores, metric_rows, null_rows
 from fedloom.evaluation.forecast.stream import Forecasts
 from fedloom.evaluation.rows import as_metrics
 from fedloom.evaluation.schema import SELECTIONS, write_metrics

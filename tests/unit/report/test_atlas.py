@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from fedloom.errors import InputError
-from fedloom.evaluation.forecast.errors import MASKED
+from fedloom.evaluation.forecast.conditions import MASKED
 from fedloom.evaluation.schema import read_metrics, write_metrics
 from fedloom.report.claims.evidence import Evidence
 from fedloom.report.claims.settings import Quantity

@@ -12,7 +12,7 @@ import pytest
 
 from fedloom.data.panels.regimes import Regimes, generate
 from fedloom.errors import InputError
-from fedloom.evaluation.forecast.errors import MASKED
+from fedloom.evaluation.forecast.conditions import MASKED
 from fedloom.evaluation.forecast.leakage import leakage_rows
 from fedloom.evaluation.forecast.proposition import Confounding
 from fedloom.evaluation.privacy import epsilon_of_uploads

@@ -8,7 +8,8 @@ import pandas as pd
 from fedloom.data.panels.panel import read_panel
 from fedloom.evaluation.evaluate import Arrays, Judge
 from fedloom.evaluation.folders import Folders
-from fedloom.evaluation.forecast.errors import HELD_OUT, MASKED, UNMASKED, held_out_rows, null_rows
+from fedloom.evaluation.forecast.conditions import HELD_OUT, MASKED, UNMASKED
+from fedloom.evaluation.forecast.errors import held_out_rows, null_rows
 from fedloom.evaluation.forecast.judged import Judged
 from fedloom.evaluation.forecast.prototypes import prototype_rows
 from fedloom.evaluation.forecast.stream import forecasts

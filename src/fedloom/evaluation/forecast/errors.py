@@ -15,15 +15,12 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from fedloom.evaluation.forecast.conditions import HELD_OUT, MASKED, UNMASKED
 from fedloom.evaluation.forecast.stream import Forecasts
 from fedloom.federation.scores import ErrorSums
 
 METRICS = ("mae", "rmse", "mape", "mse")
 HORIZONS = (3, 6, 12)
-MASKED, UNMASKED = "mask=masked", "mask=unmasked"
-HELD_OUT = "mask=masked,part=held_out"
-"""Condition of errors on validation and test part together, for protocols that have no third part."""
-
 NO_LITERAL = "the raw files hold no number for a missing reading"
 NOTHING_SCORED = "no observed target"
 

@@ -17,7 +17,8 @@ import torch
 
 from fedloom.data.panels.panel import read_panel
 from fedloom.evaluation.folders import Folders
-from fedloom.evaluation.forecast.errors import MASKED, Scores, metric_rows, null_rows
+from fedloom.evaluation.forecast.conditions import MASKED
+from fedloom.evaluation.forecast.errors import Scores, metric_rows, null_rows
 from fedloom.evaluation.forecast.stream import forecasts
 from fedloom.evaluation.rows import as_metrics, narrowed, row
 from fedloom.evaluation.schema import write_metrics

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from fedloom.data.panels.panel import Panel
 from fedloom.errors import InputError
-from fedloom.evaluation.forecast.errors import MASKED, Scores, metric_rows
+from fedloom.evaluation.forecast.conditions import MASKED
+from fedloom.evaluation.forecast.errors import Scores, metric_rows
 from fedloom.evaluation.forecast.regimes import LEVEL, SIGNAL, information_rows, levels
 from fedloom.evaluation.forecast.stream import Forecasts
 

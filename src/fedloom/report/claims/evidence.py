@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from fedloom.evaluation.forecast.errors import MASKED
+from fedloom.evaluation.forecast.conditions import MASKED
 from fedloom.evaluation.rows import condition, draws_key
 from fedloom.report.claims.settings import Quantity
 from fedloom.report.names import Run

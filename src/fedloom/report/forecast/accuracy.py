@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fedloom.evaluation.forecast.errors import HELD_OUT, MASKED
+from fedloom.evaluation.forecast.conditions import HELD_OUT, MASKED
 from fedloom.report.captions import budget, told, units
 from fedloom.report.cells import Columns, explained, marked
 from fedloom.report.layout import Cell, Table
