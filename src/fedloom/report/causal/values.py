@@ -38,9 +38,9 @@ def values(shown: Shown) -> Figure:
     )  # fmt: skip
     handles: dict[str, Any] = {}
     for panels, (dataset, rows) in zip(axes, of_dataset.items(), strict=True):
-        first = rows[0]
-        bounds = pick(of_run(everything, first.run), dataset=dataset, propensity=practical(first.of))
-        references = of_run(pick(frame, dataset=dataset), first.run)
+        model, values_of = rows[0].run, rows[0].of
+        bounds = pick(of_run(everything, model), dataset=dataset, propensity=practical(values_of))
+        references = of_run(pick(frame, dataset=dataset), model)
         for ax, policy in zip(panels, POLICIES, strict=True):
             _draw(ax, rows, policy)
             handles |= _draw_references(ax, references, policy)
@@ -54,10 +54,11 @@ def values(shown: Shown) -> Figure:
     for ax in axes[-1]:
         ax.set_xlabel("mean outcome a step")
     legend(drawn, handles, 3)
+    first = dict.fromkeys(shown.names.run(rows[0].run) for rows in of_dataset.values())
     notes = told(
         shown,
         "Value of following a policy at one step of a logged history, with 95 % bootstrap intervals over owners, "
-        f"stratified by client. Above the line: estimators, with the model of {shown.names.run(shown.ours)}; below it: "
+        f"stratified by client. Above the line: estimators, with the model of {' or '.join(first)}; below it: "
         "DR with the model of each other method (of variants in the csv of table_values). Dotted line: what the logged "
         "policy earned; solid line: the truth, where data are generated. Shaded: conservative bounds, which count what "
         "the log cannot show as failures below and as successes above. A cross at the left edge: no value, for lack of "
@@ -79,7 +80,8 @@ class Row(NamedTuple):
 
 def _rows(shown: Shown, of: pd.DataFrame) -> list[Row]:
     """The first method's estimators, then DR of all other methods."""
-    own = [run for run in shown.compared if run in runs_in(of) and run[1] == "base"]
+    there = [run for run in shown.compared if run in runs_in(of)]
+    own = [run for run in there if run[1] == "base"] or there
     best, by_name = practical(of), dots(shown.compared)
     main = of_run(of, own[0])
     estimators = {name: pick(main, estimator=name, propensity=best) for name in SHOWN}
