@@ -198,21 +198,22 @@ class _Resolver:
                 raise InputError(f"{where}.methods: expected methods of family {family}, found {method} ({learns})")
             for each in self._variants(method, variant or "base", group, where):
                 told = self._told(method, each, group, where)
-                protocol = f"{where}.protocol" if each == "base" else f"{self._place(method, each)}.protocol"
-                methods.make({"method": method} | told).refuse(Protocol(**told["protocol"]), protocol)
                 for seed in seeds:
                     key = RunKey(group.dataset, method, each, seed)
                     yield key, key._asdict() | told
 
     def _told(self, method: str, variant: str, group: Group, where: str) -> Spec:
         """The spec of a method's variant in a group, whatever its dataset and seed."""
-        return {
+        told = {
             "family": self.study.family,
             "params": self._params(method, variant, group, where),
             "model": self._model(method, variant, group, where),
             "protocol": self._protocol(method, variant, group, where),
             **self._begun(method, variant),
         }
+        place = where if variant == "base" else self._place(method, variant)
+        methods.make({"method": method} | told).refuse(Protocol(**told["protocol"]), f"{place}.protocol")
+        return told
 
     def _sources(self, spec: Spec, group: Group, where: str) -> Iterator[tuple[RunKey, Spec]]:
         """The run that ``spec`` starts from, the one that this starts from, and so on, as the group would run them."""

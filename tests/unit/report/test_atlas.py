@@ -109,10 +109,8 @@ def test_what_clients_train_meets_what_the_ledger_says_they_send(workshop: Works
     elsewhere = {"dcrnn": 500, "cnfgnn": 900}  # a centre's, and a server's beside what clients hold
     for method, (parameters, sent) in sizes.items():
         workshop.run(method, 1.0, sent=sent)
-        held = [0 if method == "dcrnn" else parameters] * 2
-        told(
-            workshop, parameters=parameters, client_parameters=held, central_parameters=elsewhere.get(method, 0)
-        )  # fmt: skip
+        held, central = [0 if method == "dcrnn" else parameters] * 2, elsewhere.get(method, 0)
+        told(workshop, parameters=parameters, client_parameters=held, central_parameters=central)
     with style():
         figure = drawn(workshop.show("figure5"))
         (ax,) = (ax for ax in figure.drawn.axes if ax.lines)

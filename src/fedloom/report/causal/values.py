@@ -91,9 +91,8 @@ def _rows(shown: Shown, of: pd.DataFrame) -> list[Row]:
         if len(each)
     ]
     for run in own[1:]:
-        rows.append(
-            Row(shown.names.run(run), run, pick(of_run(of, run), estimator="dr", propensity=best), by_name[run], True)
-        )
+        robust = pick(of_run(of, run), estimator="dr", propensity=best)
+        rows.append(Row(shown.names.run(run), run, robust, by_name[run], True))
     return rows
 
 
