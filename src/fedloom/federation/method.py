@@ -32,6 +32,7 @@ server's state are tensors by name. A method fills those that differ from the de
     round_log   after that                   server, clients that took part -> numbers by name    none
     serve       at the end of a round        server, task, round, rounds, seed -> server          nothing is done
     evaluated   where weights are judged     server, all clients -> weights [C, ...]              own under a download
+    validated   where weights are judged     task, skeleton, weights [C, ...] -> validation       of its predictions
     predict     where weights are judged     one client's model, batch, moment -> [B, ...]        the module's output
     selectable  where weights are judged     round, rounds -> whether it may be chosen            the model's, or always
     diagnose    for figures                  one client's model, batch -> tensors [B, ...]        none
@@ -57,6 +58,7 @@ from fedloom.errors import InputError
 from fedloom.federation.client_model import ClientModel
 from fedloom.federation.protocol import Protocol
 from fedloom.federation.stack import Bound, Tensors, matching
+from fedloom.federation.task import Validation
 from fedloom.federation.values import Clients, Loss, Moment, Noise, Outcome, Phase, Step, Uploads
 
 __all__ = [
@@ -132,6 +134,10 @@ class Method:
     def predict(self, model: Bound, batch: Any, moment: Moment) -> Tensor:
         """What the task scores, in the scale of the batch's targets."""
         return model(batch) if self.model is None else self.model.predict(model, batch, moment)
+
+    def validated(self, task: Any, skeleton: nn.Module, weights: Tensors) -> Validation | None:
+        """How good weights [C, ...] are on the validation part; None: as good as the task says of their predictions."""
+        return None
 
     def diagnose(self, model: Bound, batch: Any) -> Tensors:
         """Per-sample quantities for figures and audits, each [B, ...].

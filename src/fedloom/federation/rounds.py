@@ -141,6 +141,9 @@ class Federation:
 
     def validate(self, weights: Tensors) -> Validation:
         """Judge ``weights`` on the validation part."""
+        own = self.method.validated(self.task, self.skeleton, weights)
+        if own is not None:
+            return own
         return self.task.validate(predictor(self.method, self.skeleton, self.task, weights), EVALUATION_CHUNK)
 
     # -- one round -----------------------------------------------------------------------------------------------

@@ -181,15 +181,19 @@ class World:
             lambda m, b, plan, z, u: self.answers.simulate(m, b, plan, first, z, u), batch, plans_CPBW, noise, luck
         )
 
-    def generate(self, part: str) -> Trajectories:
-        """Synthetic sequences, one in place of each of the part's."""
-        made = []
-        for at, exists, batch in self._batches(part, 1):
+    def generate(self, part: str, units: Tensor | None = None) -> tuple[Trajectories, Tensor]:
+        """Synthetic sequences, one in place of each of the part's, and the positions [n] of those in the task's arrays.
+
+        With ``units`` only in place of sequences whose position is among them.
+        """
+        made, places = [], []
+        for at, exists, batch in self._batches(part, 1, units):
             noise, luck = self._noise(at, "generate", (self.task.longest,))
             chance = self._noise(at, "actions", (self.task.longest,))[1]
             drawn = self._every_client(self.answers.generate, batch, noise, chance, luck)
             made.append(Trajectories(*(values[exists] for values in drawn)))
-        return Trajectories(*(torch.cat(values) for values in zip(*made, strict=True)))
+            places.append(at[exists])
+        return Trajectories(*(torch.cat(values) for values in zip(*made, strict=True))), torch.cat(places)
 
     def _noise(self, at_CB: Tensor, site: str, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """Normal [C, B, *shape, D] and uniform [C, B, *shape] draws that belong to the sequences."""

@@ -30,7 +30,8 @@ class TimeGAN(Sampled, Method):
     All weights are averaged in every round. X and the actions are told to generator, recovery and discriminator, so
     that do(T) is a draw under other actions. The authors train generator and autoencoder twice for every step of the
     discriminator, by turns and on new minibatches: here each twice in a row on the discriminator's own. Losses and
-    moments count the steps that exist, where the authors' learn the padding too.
+    moments count the steps that exist, where the authors' learn the padding too. The authors keep the last weights; we
+    those of the last stage whose draws are nearest to the validation part.
     """
 
     name = "timegan"

@@ -99,6 +99,18 @@ def test_a_client_that_cannot_be_scored_is_null_with_the_reason_and_the_others_h
     assert own.loc[("rmse", "mean"), "n"] == 3
 
 
+def test_what_is_drawn_stands_in_the_place_of_the_real_sequence_however_many_are_drawn_at_once(
+    run: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = folders(data, run)
+    judge = trajectory.TrajectoryJudge(read_run(run, where.data, where.partition, make, CPU), where)
+    monkeypatch.setattr("fedloom.federation.worlds.STEPS_AT_ONCE", 3 * 4 * 6)
+    made, real = judge.train.generated(judge._world("last")), judge.train.sequences()
+    assert torch.equal(made.x_NX, real.x_NX)
+    assert torch.equal(made.client_N, real.client_N)
+    assert not torch.equal(made.y_NL, real.y_NL)
+
+
 def test_effects_and_values_have_numbers_for_all_clients_together(run: Path) -> None:
     metrics = read_metrics(run / "metrics.parquet")
     pooled = metrics[(metrics["selection"] == "selected") & (metrics["unit"] == "pooled")]

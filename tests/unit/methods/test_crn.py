@@ -165,8 +165,8 @@ def test_clients_send_the_encoder_first_and_then_the_decoder_while_the_encoder_r
 def test_synthetic_sequences_keep_all_but_the_outcomes() -> None:
     federation, state = trained()
     world = World(federation.method, federation.skeleton, federation.weights(state), federation.task)
-    made, real = world.generate("train"), next(world._batches("train", 1))
-    real_batch = Trajectories(*(values[real[1]] for values in real[2]))
+    made, at = world.generate("train")
+    real_batch = Trajectories(*(values[at] for values in federation.task.arrays))
     for name in ("x", "x_code", "a", "t", "mask"):
         assert torch.equal(getattr(made, name), getattr(real_batch, name))
     inside = made.mask > 0

@@ -160,7 +160,7 @@ def test_the_first_simulated_step_is_the_potential_outcome_at_the_logged_history
 
 
 def test_synthetic_sequences_keep_static_features_and_length_and_draw_the_rest() -> None:
-    made = world().generate("train")
+    made, _ = world().generate("train")
     assert ((made.t < ACTIONS) == (made.mask > 0)).all()
     assert set(made.y[made.mask > 0].tolist()) <= {0.0, 1.0}
 

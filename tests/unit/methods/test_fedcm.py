@@ -130,7 +130,7 @@ def test_synthetic_actions_come_from_each_clients_own_choice() -> None:
     weights = {n: w.clone() for n, w in federation.weights(state).items()}
     weights["action.last.bias"][:] = torch.tensor([-1e3, 1e3, -1e3, -1e3])
     weights["action.last.bias"][2] = torch.tensor([-1e3, -1e3, -1e3, 1e3])
-    made = World(federation.method, federation.skeleton, weights, federation.task).generate("train")
+    made = World(federation.method, federation.skeleton, weights, federation.task).generate("train")[0]
     client = torch.repeat_interleave(torch.arange(5), federation.task.sizes("train"))
     for number in range(4):
         own = made.t[client == number][made.mask[client == number] > 0]

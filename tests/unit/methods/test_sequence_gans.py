@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fedloom.check.problems import ACTIONS, PROTOCOL, trajectory_problem
+from fedloom.errors import InputError
 from fedloom.federation.method import Method, Moment, Phase, Step
 from fedloom.federation.rounds import Federation, State
 from fedloom.federation.stack import Bound
@@ -21,6 +22,7 @@ from fedloom.methods import timegan
 from fedloom.methods.rcgan import RCGAN
 from fedloom.methods.timegan import TimeGAN
 from fedloom.models.layers.five_nets import FiveNets
+from fedloom.models.layers.sampled import Drawn
 
 DRAWS, NOISE, LONGEST = 3, {"rcgan": 10, "timegan": 8}, 6
 ROUNDS = replace(PROTOCOL, rounds=5, participation=0.5, train_stride=1, batch=64)
@@ -248,3 +250,56 @@ def test_the_contest_is_logged_round_by_round(kind: type[Method]) -> None:
     assert 0 <= logged["accuracy_of_d", 4] <= 1
     assert logged["gradient_of_d", 4] > 0
     assert logged["gradient_of_g", 4] > 0
+
+
+@KINDS
+def test_rounds_are_chosen_by_how_far_what_is_drawn_is_from_what_was_logged(kind: type[Method]) -> None:
+    """Gretton et al. 2012, Eq. 4, pair by pair, a mean over clients by their sequences."""
+    federation, state = trained(kind)
+    task, weights = federation.task, federation.weights(state)
+    made, at = World(federation.method, federation.skeleton, weights, task).generate("validation")
+    scale = Drawn(task)
+    real, drawn = (
+        (scale(each) * each.mask[..., None]).flatten(1).numpy()
+        for each in (Trajectories(*(values[at] for values in task.arrays)), made)
+    )
+    apart = []
+    for members in task.rows["validation"]:
+        rows = np.flatnonzero(np.isin(at, members[members >= 0]))
+        if len(rows) < 2:
+            continue
+        square = {(i, j): ((real[i] - real[j]) ** 2).sum() for i in rows for j in rows if i != j}
+        median = np.sort(list(square.values()))[(len(square) - 1) // 2]
+
+        def kernel(a: np.ndarray, b: np.ndarray, median: float = median) -> float:
+            scales = (0.25, 0.5, 1, 2, 4)
+            return float(np.mean([np.exp(-((a - b) ** 2).sum() / (2 * scale * median)) for scale in scales]))
+
+        pairs = [
+            kernel(real[i], real[j]) + kernel(drawn[i], drawn[j]) - 2 * kernel(real[i], drawn[j]) for i, j in square
+        ]
+        apart.append((np.mean(pairs), len(rows)))
+    expected = np.average([a for a, _ in apart], weights=[n for _, n in apart])
+    assert federation.validate(weights).score == pytest.approx(expected, rel=1e-9)
+    scores = {r: v for r, _, quantity, v in state.log if quantity == "validation_score"}
+    assert scores[4] == pytest.approx(expected, rel=1e-9)
+    allowed = {r: v for r, v in scores.items() if federation.method.selectable(r, ROUNDS.rounds)}
+    assert state.best.round == min(allowed, key=lambda r: allowed[r])
+
+
+def test_clients_with_one_sequence_to_compare_have_no_score_and_the_others_have() -> None:
+    federation, state = trained(RCGAN)
+    rows = federation.task.rows["validation"].clone()
+    rows[0, 1:] = -1
+    rows[1] = -1
+    few = replace(federation.task, rows=federation.task.rows | {"validation": rows})
+    looked = federation.method.validated(few, federation.skeleton, federation.weights(state))
+    assert looked is not None
+    apart = looked.log["validation_mmd"]
+    assert isinstance(apart, Tensor)
+    assert torch.isnan(apart).tolist() == ((rows >= 0).sum(1) < 2).tolist()
+    assert not torch.isnan(apart).all()
+    assert np.isfinite(looked.score)
+    rows[2:, 1:] = -1
+    with pytest.raises(InputError, match="at least 2 sequences, found none"):
+        federation.method.validated(few, federation.skeleton, federation.weights(state))

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn.functional import one_hot
 
 from fedloom.data.trajectories.table import TrajectorySet
@@ -90,5 +91,13 @@ class Part:
     def potentials(self, world: World, actions: Sequence[int]) -> Floats:
         """Outcome probabilities [n, L, A + 1] at these histories under ``actions`` [A] and, last, as logged."""
         found, at = world.potentials(self.name, torch.tensor(actions, device=self.task.device))
-        order = pd.Index(at.cpu().numpy()).get_indexer(pd.Index(self.at))
-        return np.asarray(found.double().cpu().numpy()[order])
+        return np.asarray(found.double().cpu().numpy()[self._order(at)])
+
+    def generated(self, world: World) -> Sequences:
+        """What the world draws in place of each sequence, as the downstream predictor takes it."""
+        made, at = world.generate(self.name)
+        return self.sequences(Trajectories(*(values.cpu()[torch.from_numpy(self._order(at))] for values in made)))
+
+    def _order(self, at: Tensor) -> Ints:
+        """Where the sequences stand among answers given in the order of the positions ``at``."""
+        return np.asarray(pd.Index(at.cpu().numpy()).get_indexer(pd.Index(self.at)))

@@ -148,7 +148,7 @@ class TrajectoryJudge(Judge):
     def _utility(self, world: World) -> list[Row]:
         """What a predictor learns from synthetic sequences, and whether these differ from each other at all."""
         real, asked = self.train.sequences(), self.test.sequences()
-        made, source = self.train.sequences(world.generate("train")), world.answers.source
+        made, source = self.train.generated(world), world.answers.source
         rows = utility_rows(source, made, asked, self.task.actions, self.task.ids, self.run.spec["seed"])
         return rows + collapse_rows(made, real)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -40,10 +41,7 @@ def grouped_mmd(x_ND: Tensor, groups_GN: Tensor, all_N: Tensor) -> Tensor:
     square_NN = (x_ND[:, None] - x_ND[None]).square().sum(-1)
     off_diagonal = 1 - torch.eye(len(x_ND), dtype=x_ND.dtype, device=x_ND.device)
     pairs = (all_N[:, None] * all_N[None] * off_diagonal).flatten() > 0
-    median = _masked_median(square_NN.detach().flatten(), pairs)
-    # Identical rows have median 0; any positive width then gives a valid kernel.
-    median = torch.where(torch.isfinite(median) & (median > 0), median, torch.ones_like(median))
-    kernel_NN = sum(torch.exp(-square_NN / (2 * scale * median)) for scale in SCALES) / len(SCALES) * off_diagonal
+    kernel_NN = _kernel(square_NN, _masked_median(square_NN.detach().flatten(), pairs)) * off_diagonal
 
     def mean(a_GN: Tensor, b_GN: Tensor) -> Tensor:
         pairs_G = ((a_GN @ off_diagonal) * b_GN).sum(-1)
@@ -51,6 +49,28 @@ def grouped_mmd(x_ND: Tensor, groups_GN: Tensor, all_N: Tensor) -> Tensor:
 
     everyone_GN = all_N.expand_as(groups_GN)
     return mean(groups_GN, groups_GN) + mean(everyone_GN, everyone_GN) - 2 * mean(groups_GN, everyone_GN)
+
+
+def sample_mmd(real_ND: Tensor, drawn_ND: Tensor) -> Tensor:
+    """Unbiased squared maximum mean discrepancy of drawn rows, each in place of a real one; two at least.
+
+    A pair of a row and its own stand-in never counts (Gretton et al. 2012, Eq. 4). The kernel is ``grouped_mmd``'s, at
+    multiples of the median squared distance of real rows, so that all that is drawn is measured alike.
+    """
+    n, rows = len(real_ND), torch.cat([real_ND, drawn_ND])
+    # No products: of close rows they would leave rounding alone.
+    square = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist").square()
+    off_diagonal = 1 - torch.eye(n, dtype=rows.dtype, device=rows.device)
+    kernel = _kernel(square, _masked_median(square[:n, :n].flatten(), off_diagonal.flatten() > 0))
+    apart = kernel[:n, :n] + kernel[n:, n:] - 2 * kernel[:n, n:]
+    return (apart * off_diagonal).sum() / (n * (n - 1))
+
+
+def _kernel(square: Tensor, median: Tensor) -> Tensor:
+    """Mean of Gaussian kernels at multiples of a median squared distance."""
+    # Identical rows have median 0; any positive width then gives a valid kernel.
+    median = torch.where(torch.isfinite(median) & (median > 0), median, torch.ones_like(median))
+    return reduce(torch.add, (torch.exp(-square / (2 * scale * median)) for scale in SCALES)) / len(SCALES)
 
 
 def group_loss(logits: Tensor, group: Tensor, mask: Tensor) -> Tensor:

@@ -15,14 +15,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from fedloom.errors import InputError
 from fedloom.federation.method import Clients, Moment
-from fedloom.federation.stack import Bound
+from fedloom.federation.stack import Bound, Tensors
+from fedloom.federation.task import Validation
 from fedloom.federation.tasks.trajectory import Trajectories, TrajectoryTask
+from fedloom.federation.worlds import World
+from fedloom.models.layers.matching import sample_mmd
 from fedloom.models.layers.steps import masked_mean
 
 CODE = 16  # width of every table of ids
 REACH = 4.0  # scaled contexts within so many standard deviations are drawn; what lies beyond, little, is cut
 VALIDATION_DRAWS = 8
+VALIDATED = 256  # sequences of a client whose pairs are compared at validation
 SUREST = 1e-3  # a mean over few draws is held to be no surer than this: the score of a certain error has no bound
 
 
@@ -156,6 +161,32 @@ class Sampled:
     ) -> Trajectories:
         """Sequences with the X, actions and lengths of ``batch``, contexts and outcomes drawn."""
         return model(batch, noise, luck_y, method=_generated)
+
+    def validated(self: Any, task: TrajectoryTask, skeleton: nn.Module, weights: Tensors) -> Validation:
+        """Squared MMD of each client's drawn contexts and outcomes from its real ones, weighed by their sequences.
+
+        A generator is chosen by what it draws (Esteban et al. 2017, Sec. 4.1.1), not by a cross-entropy that it never
+        learned to make small. NaN for clients with fewer than two sequences; InputError where all are.
+        """
+        own = task.rows["validation"][:, :VALIDATED]
+        made, at = World(self, skeleton, weights, task).generate("validation", own[own >= 0])
+        scale = Drawn(task).to(task.device)
+
+        def flat(batch: Trajectories) -> Tensor:
+            return (scale(batch) * batch.mask[..., None]).flatten(1).double()
+
+        real, drawn = flat(Trajectories(*(values[at] for values in task.arrays))), flat(made)
+        apart, size = torch.full((2, len(own)), torch.nan, dtype=torch.float64)
+        for client, rows in enumerate(own):
+            member = torch.isin(at, rows[rows >= 0])
+            size[client] = member.sum()
+            if size[client] > 1:
+                apart[client] = sample_mmd(real[member], drawn[member])
+        judged = size > 1
+        if not bool(judged.any()):
+            raise InputError("validation part: expected a client with at least 2 sequences, found none")
+        score = (apart * size)[judged].sum() / size[judged].sum()
+        return Validation(float(score), {"validation_mmd": apart})
 
     def round_log(self, server: dict[str, Tensor], clients: Clients) -> dict[str, float]:
         """How the nets' contest goes: what the losses reported, a mean over the clients' samples."""
