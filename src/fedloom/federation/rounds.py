@@ -193,7 +193,7 @@ class Federation:
         looked = self.validate(weights)
         self._note(state, "validation_score", looked.score)
         first = next(value for _, _, quantity, value in state.log if quantity == "validation_score")
-        if looked.score > RUNAWAY * first > 0:
+        if not looked.bounded and looked.score > RUNAWAY * first > 0:
             where = f"in round {state.round} is {looked.score:.3g}, the first was {first:.3g}"
             state.diverged = f"validation score {where}"
         for quantity, values in looked.log.items():

@@ -16,11 +16,13 @@ Predict = Callable[[Any, Tensor], Any]  # (batch, rows) -> what the method predi
 class Validation:
     """Result of a look at the validation part: ``score`` selects the round (lower is better).
 
-    ``log`` holds further quantities by name: a float for the federation or a tensor [C].
+    ``log`` holds further quantities by name: a float for the federation or a tensor [C]. A score that is ``bounded``
+    never tells that training ran away.
     """
 
     score: float
     log: dict[str, float | Tensor]
+    bounded: bool = False
 
 
 class Task(Protocol):

@@ -9,13 +9,14 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedloom.check.problems import ACTIONS, PROTOCOL, trajectory_problem
 from fedloom.errors import InputError
 from fedloom.federation.method import Method, Moment, Phase, Step
 from fedloom.federation.rounds import Federation, State
-from fedloom.federation.stack import Bound
+from fedloom.federation.stack import Bound, Tensors
+from fedloom.federation.task import Validation
 from fedloom.federation.tasks.trajectory import Trajectories
 from fedloom.federation.worlds import World
 from fedloom.methods import timegan
@@ -303,3 +304,18 @@ def test_clients_with_one_sequence_to_compare_have_no_score_and_the_others_have(
     rows[2:, 1:] = -1
     with pytest.raises(InputError, match="at least 2 sequences, found none"):
         federation.method.validated(few, federation.skeleton, federation.weights(state))
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_a_score_with_a_bound_may_grow_by_any_factor_and_another_ends_the_run(bounded: bool) -> None:
+    class Judged(RCGAN):
+        name = "judged"
+
+        def validated(self, task: object, skeleton: nn.Module, weights: Tensors) -> Validation:
+            self.looks = getattr(self, "looks", 0) + 1
+            return Validation(1e-3 if self.looks == 1 else 0.5, {}, bounded=bounded)
+
+    federation = Federation(Judged(RCGAN.Params(draws=DRAWS)), trajectory_problem().task(ROUNDS), ROUNDS, 0)
+    state = federation.run(federation.start())
+    assert (state.diverged is None) == bounded
+    assert state.best.round == 0

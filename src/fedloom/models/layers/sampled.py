@@ -186,7 +186,7 @@ class Sampled:
         if not bool(judged.any()):
             raise InputError("validation part: expected a client with at least 2 sequences, found none")
         score = (apart * size)[judged].sum() / size[judged].sum()
-        return Validation(float(score), {"validation_mmd": apart})
+        return Validation(float(score), {"validation_mmd": apart}, bounded=True)
 
     def round_log(self, server: dict[str, Tensor], clients: Clients) -> dict[str, float]:
         """How the nets' contest goes: what the losses reported, a mean over the clients' samples."""
