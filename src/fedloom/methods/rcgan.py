@@ -76,8 +76,8 @@ class RCGAN(Sampled, Method):
     All weights are averaged. Ours: Adam for both nets (the authors' discriminator takes plain steps of 0.1, which
     swings where weights are replaced every round), sigmoids on [0, 1] for tanh on [-1, 1], last maps that start small
     (the authors' starts at the bounds, where few steps do not lead away), and a little noise on what the discriminator
-    sees, without which outcomes of 0 and 1 give the real ones away. Rounds are chosen as the authors choose epochs, by a
-    kernel's two-sample statistic of what is drawn and the validation part.
+    sees, without which outcomes of 0 and 1 give the real ones away. Rounds are chosen as the authors choose epochs:
+    by a kernel's two-sample statistic of what is drawn and the validation part.
     """
 
     name = "rcgan"
