@@ -32,7 +32,7 @@ server's state are tensors by name. A method fills those that differ from the de
     round_log   after that                   server, clients that took part -> numbers by name    none
     serve       at the end of a round        server, task, round, rounds, seed -> server          nothing is done
     evaluated   where weights are judged     server, all clients -> weights [C, ...]              own under a download
-    validated   where weights are judged     task, skeleton, weights [C, ...] -> validation       of its predictions
+    validated   where weights are judged     task, skeleton, weights [C, ...] -> validation       the task's
     predict     where weights are judged     one client's model, batch, moment -> [B, ...]        the module's output
     selectable  where weights are judged     round, rounds -> whether it may be chosen            the model's, or always
     diagnose    for figures                  one client's model, batch -> tensors [B, ...]        none

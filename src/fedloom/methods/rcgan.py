@@ -15,7 +15,7 @@ from fedloom.federation.optim import Adam
 from fedloom.federation.stack import Bound
 from fedloom.federation.tasks.trajectory import Trajectories, TrajectoryTask
 from fedloom.models.layers.lstm import LSTM, lstm_step
-from fedloom.models.layers.sampled import Drawn, Given, Sampled, called, read_out, standing_draws, told_apart
+from fedloom.models.layers.sampled import Drawn, Given, Sampled, called, read_out, told_apart
 
 
 class Recurrent(nn.Module):
@@ -36,14 +36,11 @@ class Recurrent(nn.Module):
 class AdversarialPair(nn.Module):
     """Generator and discriminator; what each is told has codes of its own, so that neither trains the other's."""
 
-    standing: Tensor
-
     def __init__(self, task: TrajectoryTask, hidden: int, noise: int) -> None:
         super().__init__()
         self.generator = Recurrent(task, noise, hidden, task.drawn)
         self.discriminator = Recurrent(task, task.drawn, hidden, 1)
         self.drawn, self.hidden = Drawn(task), hidden
-        self.register_buffer("standing", standing_draws(task.longest, noise), persistent=False)
         with torch.no_grad():  # the authors' generator opens all gates at first
             self.generator.memory.weights["bias_ih_l0"].fill_(1)
             self.generator.memory.weights["bias_hh_l0"].zero_()

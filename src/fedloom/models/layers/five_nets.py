@@ -8,7 +8,7 @@ from torch.special import ndtr
 
 from fedloom.federation.tasks.trajectory import Trajectories, TrajectoryTask
 from fedloom.models.layers.gru import StackedGRU
-from fedloom.models.layers.sampled import Drawn, Given, read_out, standing_draws
+from fedloom.models.layers.sampled import Drawn, Given, read_out
 
 
 class Stack(nn.Module):
@@ -33,8 +33,6 @@ class Stack(nn.Module):
 class FiveNets(nn.Module):
     """Embedder and recovery, generator, supervisor, discriminator; latents and what is drawn lie in [0, 1]."""
 
-    standing: Tensor
-
     def __init__(self, task: TrajectoryTask, hidden: int, layers: int, noise: int) -> None:
         super().__init__()
         self.embedder = Stack(task, task.drawn, hidden, layers, hidden)
@@ -43,7 +41,6 @@ class FiveNets(nn.Module):
         self.supervisor = Stack(task, hidden, hidden, layers - 1, hidden)
         self.discriminator = Stack(task, hidden, hidden, layers, 1, told=True)
         self.drawn = Drawn(task)
-        self.register_buffer("standing", standing_draws(task.longest, noise), persistent=False)
 
     # -- whole sequences -----------------------------------------------------------------------------------------
 

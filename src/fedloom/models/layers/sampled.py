@@ -26,7 +26,6 @@ from fedloom.models.layers.steps import masked_mean
 
 CODE = 16  # width of every table of ids
 REACH = 4.0  # scaled contexts within so many standard deviations are drawn; what lies beyond, little, is cut
-VALIDATION_DRAWS = 8
 VALIDATED = 256  # sequences of a client whose pairs are compared at validation
 SUREST = 1e-3  # a mean over few draws is held to be no surer than this: the score of a certain error has no bound
 
@@ -84,7 +83,6 @@ class Generator(Protocol):
     """A net that draws step by step; any number of axes stand in front of every last one."""
 
     drawn: Drawn
-    standing: Tensor
 
     def told(self, batch: Trajectories) -> Tensor:
         """What it is told of X, [B, S]."""
@@ -143,8 +141,8 @@ class Sampled:
         return False
 
     def predict(self, model: Bound, batch: Trajectories, moment: Moment) -> Tensor:
-        """Logits of the logged outcomes [B, L], from ``moment.noise`` where it has any, else from standing draws."""
-        return model(batch, moment.noise.get("potentials"), method=_logged)
+        """Logits of the logged outcomes [B, L], means over the draws in ``moment.noise``."""
+        return model(batch, moment.noise["potentials"], method=_logged)
 
     def potentials(self, model: Bound, batch: Trajectories, actions: Tensor, noise: Tensor) -> Tensor:
         """Probability of the outcome [B, L, A] after the logged actions before a step and each of ``actions`` at it."""
@@ -214,9 +212,7 @@ def _walk(
     return seen
 
 
-def _logged(net: Generator, batch: Trajectories, noise: Tensor | None) -> Tensor:
-    if noise is None:
-        noise = net.standing.expand(len(batch.t), *net.standing.shape)
+def _logged(net: Generator, batch: Trajectories, noise: Tensor) -> Tensor:
     chance = torch.stack(_walk(net, batch, noise, None), -2)[..., -1].mean(1)
     return torch.logit(_surely(chance))
 
@@ -251,8 +247,3 @@ def _simulated(net: Generator, batch: Trajectories, plans_PBW: Tensor, first: in
 def _generated(net: Generator, batch: Trajectories, noise: Tensor, luck_y: Tensor) -> Trajectories:
     a, chance = net.drawn.read(torch.stack(_walk(net, batch, noise, None), 1))
     return batch._replace(a=a * batch.mask[..., None], y=(luck_y < chance).to(a.dtype) * batch.mask)
-
-
-def standing_draws(longest: int, width: int) -> Tensor:
-    """Draws [V, L, D] that every sequence has at validation, in every run the same."""
-    return torch.randn(VALIDATION_DRAWS, longest, width, generator=torch.Generator().manual_seed(0))
